@@ -1,0 +1,1 @@
+"""Models in: each module turns one format into the graph."""

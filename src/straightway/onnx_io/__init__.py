@@ -1,0 +1,1 @@
+"""ONNX files and schemas in and out; nothing else reads or writes ONNX."""

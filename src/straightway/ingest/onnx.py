@@ -1,0 +1,284 @@
+"""ONNX models in: names, types, constants, subgraphs and where each node comes from."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+from straightway.errors import InvalidModel, InvalidRequest, Unsupported
+from straightway.ir import Graph, Node, Op, Source, TensorType, Value, edit
+from straightway.onnx_io import read as onnx_read
+from straightway.onnx_io.schema import NEWEST_OPSET, element_dtype
+from straightway.remark import Remark
+
+STACK_TRACE = "pkg.torch.onnx.stack_trace"
+NAME_SCOPES = "pkg.torch.onnx.name_scopes"
+FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*(?:\n\s+(?P<code>.+))?')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeRequest:
+    """What the user fixes: symbols by name (`--dim N=1`), whole inputs (`--shape X=1,3,320,320`)."""
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+def ingest(path: Path, request: ShapeRequest | None = None) -> Graph:
+    """Read an ONNX file into a graph whose inputs have the requested shapes.
+
+    Raises InvalidModel for a damaged file, InvalidRequest for a symbol or input that the model does
+    not have, Unsupported where symbolic dimensions remain (all named, with the line to type).
+    """
+    model = onnx_read.read(path)
+    graph = _Reader(path, dict(model.opset_imports)).read_graph(model.graph)
+    _check_opsets(graph, path)
+    _fix_shapes(graph, request or ShapeRequest(), path)
+    return graph
+
+
+def _check_opsets(graph: Graph, path: Path) -> None:
+    version = graph.opsets.get("", graph.opsets.get("ai.onnx", 1))
+    if version > NEWEST_OPSET:
+        raise Unsupported(
+            f"{path}: opset {version} is newer than the newest known, {NEWEST_OPSET}; "
+            f"export with opset {NEWEST_OPSET} or older, or upgrade the package onnx"
+        )
+
+
+class _Reader:
+    """Turns one onnx_ir graph, and the graphs inside it, into ours."""
+
+    def __init__(self, path: Path, opsets: dict[str, int]) -> None:
+        self.path = path
+        self.opsets = opsets
+        self.values: dict[int, Value] = {}
+
+    def read_graph(self, source: onnx_ir.Graph) -> Graph:
+        """Read inputs, constants, nodes in topological order, outputs."""
+        graph = Graph(name=source.name or "graph", opsets=self.opsets)
+        constants = {id(v) for v in source.initializers.values()}
+        for value in source.inputs:
+            if id(value) not in constants:
+                edit.add_input(graph, self.value(graph, value))
+        self.read_constants(graph, source)
+        for node in self.ordered(source):
+            edit.append(graph, self.read_node(graph, node))
+        edit.set_outputs(graph, [self.known(v, "the graph's outputs") for v in source.outputs])
+        return graph
+
+    def value(self, graph: Graph, source: onnx_ir.Value) -> Value:
+        """Make the value that stands for `source`."""
+        name = source.name or ""
+        if not name or name in graph.taken:
+            name = graph.fresh(name or "value")
+        graph.taken[name] = 0
+        made = Value(name, _type(source))
+        self.values[id(source)] = made
+        return made
+
+    def known(self, source: onnx_ir.Value, user: str) -> Value:
+        """Return the value made for `source`, or say who uses a value that nobody makes."""
+        found = self.values.get(id(source))
+        if found is None:
+            raise InvalidModel(f"{self.path}: {user} uses '{source.name}', which nothing makes")
+        return found
+
+    def read_constants(self, graph: Graph, source: onnx_ir.Graph) -> None:
+        """Make a constant of each initializer."""
+        for name, value in source.initializers.items():
+            if value.const_value is None:
+                raise InvalidModel(f"{self.path}: initializer '{name}' has no data")
+            made = self.value(graph, value)
+            made.const = self.array(value.const_value, name)
+            made.type = TensorType(dtype=made.const.dtype, shape=tuple(made.const.shape))
+
+    def array(self, tensor: onnx_ir.TensorProtocol, name: str) -> np.ndarray:
+        """Read the elements of one tensor."""
+        try:
+            return onnx_read.array(tensor)
+        except ValueError as error:
+            raise InvalidModel(
+                f"{self.path}: the data of tensor '{name}' do not fit its type "
+                f"{tensor.dtype.name}{list(tensor.shape)}: {error}"
+            ) from error
+
+    def ordered(self, source: onnx_ir.Graph) -> list[onnx_ir.Node]:
+        """Sort the nodes so that each follows what it reads; a cycle is an error."""
+        nodes = list(source)
+        waits: dict[int, int] = {}
+        users: dict[int, list[onnx_ir.Node]] = {}
+        for node in nodes:
+            makers = {id(p): p for p in _producers(node) if p.graph is source}
+            waits[id(node)] = len(makers)
+            for maker in makers:
+                users.setdefault(maker, []).append(node)
+        if all_in_order(nodes):
+            return nodes
+        ready = [node for node in nodes if not waits[id(node)]]
+        done: list[onnx_ir.Node] = []
+        while ready:
+            node = ready.pop()
+            done.append(node)
+            for user in users.get(id(node), []):
+                waits[id(user)] -= 1
+                if not waits[id(user)]:
+                    ready.append(user)
+        if len(done) < len(nodes):
+            stuck = [f"'{n.name or n.op_type}'" for n in nodes if waits[id(n)]][:5]
+            raise InvalidModel(f"{self.path}: nodes wait for each other: {', '.join(stuck)}")
+        return done
+
+    def read_node(self, graph: Graph, source: onnx_ir.Node) -> Node:
+        """Read one node; its origins are its name and, where the exporter wrote it, its line."""
+        name = source.name or (source.outputs[0].name if source.outputs else "") or source.op_type
+        domain = source.domain if source.domain not in ("", "ai.onnx") else ""
+        version = source.version or self.opsets.get(domain, 1)
+        user = f"node '{name}' ({source.op_type})"
+        inputs = [None if v is None or v.name == "" else self.known(v, user) for v in source.inputs]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        attrs = {key: self.attribute(attr, user) for key, attr in source.attributes.items()}
+        return Node(
+            Op(dialect=domain or "onnx", name=source.op_type, version=version),
+            inputs,
+            [self.value(graph, v) for v in source.outputs],
+            attrs,
+            name=name,
+            origins=frozenset({source_of(source, name)}),
+        )
+
+    def attribute(self, attr: onnx_ir.Attr, user: str) -> Any:
+        """Read one attribute; a subgraph sees the values of the graph around it."""
+        if isinstance(attr.value, onnx_ir.Graph):
+            return self.read_graph(attr.value)
+        try:
+            value = onnx_read.attribute(attr)
+        except ValueError as error:
+            raise InvalidModel(f"{self.path}: {user}, attribute '{attr.name}': {error}") from error
+        if isinstance(value, tuple) and value and isinstance(value[0], onnx_ir.Graph):
+            return tuple(self.read_graph(inner) for inner in value)
+        return value
+
+
+def all_in_order(nodes: Sequence[onnx_ir.Node]) -> bool:
+    """Whether each node already follows what it reads."""
+    place = {id(node): index for index, node in enumerate(nodes)}
+    return all(
+        place.get(id(maker), -1) < index
+        for index, node in enumerate(nodes)
+        for maker in _producers(node)
+    )
+
+
+def _producers(node: onnx_ir.Node) -> list[onnx_ir.Node]:
+    """The nodes that make what `node`, or a graph inside it, reads."""
+    found = []
+    for value in node.inputs:
+        maker = value.producer() if value is not None else None
+        if maker is not None:
+            found.append(maker)
+    for attr in node.attributes.values():
+        graphs = attr.value if isinstance(attr.value, (list, tuple)) else [attr.value]
+        for graph in graphs:
+            if isinstance(graph, onnx_ir.Graph):
+                found += [maker for inner in graph for maker in _producers(inner)]
+    return found
+
+
+def source_of(node: onnx_ir.Node, name: str) -> Source:
+    """Read where a node comes from: PyTorch's exporter keeps the innermost frame of the model."""
+    frames = list(FRAME.finditer(node.metadata_props.get(STACK_TRACE, "")))
+    scopes = re.findall(r"'([^']*)'", node.metadata_props.get(NAME_SCOPES, ""))
+    place: dict[str, Any] = {}
+    if frames:
+        last = frames[-1]
+        code = (last["code"] or "").strip()
+        place = {"file": last["file"], "line": int(last["line"]), "code": code}
+    # the last scope is the operator itself, the one before it the module that owns it
+    module = scopes[-2] if len(scopes) > 1 else ""
+    return Source(node=name, op=node.op_type, module=module, **place)
+
+
+def _type(value: onnx_ir.Value) -> TensorType | None:
+    if not isinstance(value.type, onnx_ir.TensorType) or value.shape is None:
+        return None
+    if value.type.dtype == onnx_ir.DataType.UNDEFINED:
+        return None
+    shape = tuple(_dim(d) for d in value.shape)
+    return TensorType(dtype=element_dtype(int(value.type.dtype)), shape=shape)
+
+
+def _dim(dim: object) -> int | str:
+    if isinstance(dim, int):
+        return dim if dim >= 0 else ""
+    return str(getattr(dim, "value", None) or "")
+
+
+def _fix_shapes(graph: Graph, request: ShapeRequest, path: Path) -> None:
+    """Set the inputs' shapes as asked, and refuse if a dimension stays unknown."""
+    names = {value.name for value in graph.inputs}
+    for name in request.shapes:
+        if name not in names:
+            raise InvalidRequest(f"--shape {name}: the model's inputs are {sorted(names)}")
+    symbols = {d for v in graph.inputs if v.type for d in v.type.shape if isinstance(d, str)}
+    unknown = sorted(set(request.dims) - symbols)
+    if unknown:
+        raise InvalidRequest(
+            f"--dim {unknown[0]}: the model's symbols are {sorted(symbols - {''})}"
+        )
+    for value in graph.inputs:
+        _fix_input(value, request, path)
+    _refuse_symbols(graph, path)
+
+
+def _fix_input(value: Value, request: ShapeRequest, path: Path) -> None:
+    if value.type is None:
+        raise Unsupported(
+            f"{path}: input '{value.name}' is no tensor of known rank",
+            [_missed(value, "its type is no tensor of known rank", "export it with a shape")],
+        )
+    wanted = request.shapes.get(value.name)
+    if wanted is None:
+        shape = tuple(request.dims.get(d, d) if isinstance(d, str) else d for d in value.type.shape)
+    else:
+        shape = tuple(wanted)
+        declared = value.type.shape
+        fits = len(shape) == len(declared) and all(
+            isinstance(d, str) or d == s for s, d in zip(shape, declared, strict=True)
+        )
+        if not fits or any(s < 0 for s in shape):
+            raise InvalidRequest(
+                f"--shape {value.name}: {list(shape)} does not fit the declared {list(declared)}"
+            )
+    value.type = TensorType(dtype=value.type.dtype, shape=shape)
+
+
+def _missed(value: Value, text: str, remedy: str) -> Remark:
+    return Remark(kind="missed", step="ingest.onnx", node=value.name, text=text, remedy=remedy)
+
+
+def _refuse_symbols(graph: Graph, path: Path) -> None:
+    open_inputs = [v for v in graph.inputs if v.type is not None and not v.type.is_static]
+    if not open_inputs:
+        return
+    remarks, flags, named = [], [], []
+    for value in open_inputs:
+        shape = value.known_type.shape
+        example = ",".join(str(d) if isinstance(d, int) else "1" for d in shape)
+        named.append(f"'{value.name}' {[d if d != '' else '?' for d in shape]}")
+        flags.append(f"--shape '{value.name}={example}'")
+        remarks.append(_missed(value, f"has symbolic dimensions {list(shape)}", flags[-1]))
+    symbols = sorted(
+        {d for v in open_inputs for d in v.known_type.shape if isinstance(d, str) and d}
+    )
+    by_name = " ".join(f"--dim '{s}=1'" for s in symbols)
+    raise Unsupported(
+        f"{path}: symbolic dimensions must be fixed: input {', '.join(named)}. "
+        f"Add (with your sizes): {' '.join(flags)}" + (f"  or  {by_name}" if by_name else ""),
+        remarks,
+    )

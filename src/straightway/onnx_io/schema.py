@@ -1,0 +1,149 @@
+"""ONNX's official schemas: what an operator's operands and attributes are called, and what it gives."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.defs
+import onnx.helper
+import onnx.numpy_helper
+import onnx.shape_inference
+
+from straightway.ir import Node, Op, TensorType
+
+DOMAINS = {"onnx": "", "ai.onnx.ml": "ai.onnx.ml"}
+NEWEST_OPSET = onnx.defs.onnx_opset_version()
+# Values that shape functions read are shapes, axes, pads, scales: few elements.
+MOST_SHAPE_ELEMENTS = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """Operand names in order, attribute defaults (None: required or absent), and arity."""
+
+    op: str
+    since: int
+    inputs: tuple[str, ...]
+    least_inputs: int
+    variadic: bool
+    outputs: tuple[str, ...]
+    defaults: dict[str, Any]
+    required: frozenset[str]
+
+
+@cache
+def schema(op: Op) -> Schema | None:
+    """Return the schema that holds at the opset `op.version`, or None for an unknown operator."""
+    found = _official(op)
+    if found is None:
+        return None
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    defaults = {
+        name: plain(attr.default_value) if attr.default_value.name else None
+        for name, attr in found.attributes.items()
+    }
+    return Schema(
+        op=found.name,
+        since=found.since_version,
+        inputs=tuple(i.name for i in found.inputs),
+        least_inputs=found.min_input,
+        variadic=bool(found.inputs) and found.inputs[-1].option == variadic,
+        outputs=tuple(o.name for o in found.outputs),
+        defaults=defaults,
+        required=frozenset(name for name, attr in found.attributes.items() if attr.required),
+    )
+
+
+@cache
+def _official(op: Op) -> onnx.defs.OpSchema | None:
+    domain = DOMAINS.get(op.dialect, op.dialect)
+    try:
+        return onnx.defs.get_schema(op.name, max(op.version, 1), domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def plain(attribute: onnx.AttributeProto) -> Any:
+    """Turn an attribute into plain Python: numbers, strings, tuples of them, arrays."""
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    if isinstance(value, (int, float, str)):
+        return value
+    return tuple(v.decode(errors="replace") if isinstance(v, bytes) else v for v in value)
+
+
+def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
+    """Infer the result types of one node by ONNX's own shape functions.
+
+    Constant operands of up to 1,024 elements are shown to the shape function. Raises ValueError with
+    ONNX's message where the operands contradict the operator.
+    """
+    found = _official(node.op)
+    if found is None:
+        return [None] * len(node.outputs)
+    proto = to_proto(node)
+    types = {v.name: _type_proto(v.type) for v in node.operands() if v.type is not None}
+    data = {
+        v.name: onnx.numpy_helper.from_array(np.ascontiguousarray(v.const), v.name)
+        for v in node.operands()
+        if v.const is not None and v.const.size <= MOST_SHAPE_ELEMENTS and v.const.dtype != object
+    }
+    imports = [onnx.helper.make_opsetid(DOMAINS.get(d, d), v) for d, v in opsets.items()]
+    try:
+        inferred = onnx.shape_inference.infer_node_outputs(
+            found, proto, types, data, opset_imports=imports
+        )
+    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+        raise ValueError(str(error).strip()) from error
+    return [_tensor_type(inferred.get(v.name)) for v in node.outputs]
+
+
+def to_proto(node: Node) -> onnx.NodeProto:
+    """Write one node without subgraphs as ONNX has it."""
+    proto = onnx.NodeProto(op_type=node.op.name, name=node.name)
+    proto.domain = DOMAINS.get(node.op.dialect, node.op.dialect)
+    proto.input.extend("" if v is None else v.name for v in node.inputs)
+    proto.output.extend(v.name for v in node.outputs)
+    for key, value in node.attrs.items():
+        proto.attribute.append(_attribute(key, value))
+    return proto
+
+
+def _attribute(key: str, value: Any) -> onnx.AttributeProto:
+    if isinstance(value, np.ndarray):
+        value = onnx.numpy_helper.from_array(value)
+    if isinstance(value, tuple) and not value:
+        return onnx.helper.make_attribute(key, value, attr_type=onnx.AttributeProto.INTS)
+    return onnx.helper.make_attribute(key, value)
+
+
+def _type_proto(kind: TensorType) -> onnx.TypeProto:
+    element = onnx.helper.np_dtype_to_tensor_dtype(kind.dtype)
+    return onnx.helper.make_tensor_type_proto(element, _dims(kind))
+
+
+def _dims(kind: TensorType) -> list[int | str | None]:
+    # make_tensor_type_proto takes None for an unknown dimension and 0 for an empty one
+    return [d if d != "" else None for d in kind.shape]
+
+
+def _tensor_type(proto: onnx.TypeProto | None) -> TensorType | None:
+    if proto is None or not proto.HasField("tensor_type"):
+        return None
+    tensor = proto.tensor_type
+    if not tensor.HasField("shape") or not tensor.elem_type:
+        return None
+    shape = tuple(
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in tensor.shape.dim
+    )
+    return TensorType(dtype=element_dtype(tensor.elem_type), shape=shape)
+
+
+def element_dtype(element: int) -> np.dtype:
+    """Return numpy's type for ONNX's element type number."""
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
