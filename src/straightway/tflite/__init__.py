@@ -1,0 +1,1 @@
+"""TFLite: what its ops are (rows), and its files in and out (read, write)."""

@@ -1,0 +1,115 @@
+"""What a lowering writes with: one method per TFLite op, in the model's own dimension order."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from straightway.errors import Bug, Impossible
+from straightway.ir import Graph, Node, Op, TensorType, Value, edit
+from straightway.ir.source import Origins
+from straightway.ir.types import SHORT_NAMES
+from straightway.tflite.rows import ROWS
+
+Operand = Value | float | int | bool | np.ndarray | np.generic | None
+
+
+class Builder:
+    """Appends TFLite ops to a graph; `g.ADD(x, 1.0)` returns the result.
+
+    Numbers become constants of the first tensor's type. Attributes are those of the op's row. Raises
+    Impossible where the row's kernel does not take the element type.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.origins: Origins = frozenset()
+        self.stem = "value"
+        self.node = ""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in ROWS:
+            raise AttributeError(name)
+        return lambda *operands, **attrs: self.emit(name, operands, attrs)
+
+    def emit(self, name: str, operands: Sequence[Operand], attrs: dict[str, Any]) -> Any:
+        """Append one op; return its result, or the list of results where it has several."""
+        row = ROWS[name]
+        unknown = set(attrs) - set(row.attrs)
+        if unknown:
+            raise Bug(f"{name} has no attribute {sorted(unknown)}")
+        first = next(v for v in operands if isinstance(v, Value))
+        inputs = [self.as_value(v, first.dtype) for v in operands]
+        if first.dtype not in row.types:
+            raise Impossible(
+                f"TFLite's {name} takes {_names(row.types)}; got {SHORT_NAMES[first.dtype]}",
+                kernel=row.kernel,
+            )
+        node = Node(
+            Op(dialect="tflite", name=name),
+            inputs,
+            [],
+            {**row.defaults, **attrs},
+            name=self.node,
+            origins=self.origins,
+        )
+        node.outputs = [self.result(name, t) for t in row.infer(node)]
+        edit.append(self.graph, node)
+        return node.outputs[0] if len(node.outputs) == 1 else node.outputs
+
+    def result(self, name: str, kind: TensorType) -> Value:
+        """Make a value that an op will give."""
+        return Value(self.graph.fresh(f"{self.stem}/{name.lower()}"), kind)
+
+    def as_value(self, operand: Operand, dtype: np.dtype) -> Value | None:
+        """Turn a number or array into a constant."""
+        if operand is None or isinstance(operand, Value):
+            return operand
+        keeps = isinstance(operand, (np.ndarray, np.generic))
+        return self.const(operand if keeps else np.array(operand, dtype))
+
+    def const(self, array: Any, dtype: Any = None) -> Value:
+        """Make a constant."""
+        return edit.constant(self.graph, np.asarray(array, dtype), f"{self.stem}/const")
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """Give `x` another shape; nothing where it has that shape."""
+        target = tuple(int(d) for d in shape)
+        if target == x.shape:
+            return x
+        if x.const is not None:
+            return self.const(x.const.reshape(target))
+        return self.emit("RESHAPE", [x], {"shape": target})
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """Let result dimension k be dimension perm[k] of `x`."""
+        order = tuple(int(p) % x.rank for p in perm)
+        if order == tuple(range(x.rank)):
+            return x
+        if x.const is not None:
+            return self.const(np.transpose(x.const, order))
+        return self.emit("TRANSPOSE", [x], {"perm": order})
+
+    def pad(
+        self, x: Value, paddings: Sequence[tuple[int, int]], value: float | None = 0.0
+    ) -> Value:
+        """Pad each dimension by (before, after) elements."""
+        pairs = tuple((int(a), int(b)) for a, b in paddings)
+        if not any(a or b for a, b in pairs):
+            return x
+        if value == 0:
+            return self.emit("PAD", [x], {"paddings": pairs})
+        return self.emit("PADV2", [x, value], {"paddings": pairs})
+
+    def cast(self, x: Value, dtype: Any) -> Value:
+        """Convert the element type; nothing where it has that type."""
+        target = np.dtype(dtype)
+        if x.dtype == target:
+            return x
+        if x.const is not None:
+            return self.const(x.const.astype(target))
+        return self.emit("CAST", [x], {"dtype": target})
+
+
+def _names(dtypes: frozenset[np.dtype]) -> str:
+    return ", ".join(sorted(SHORT_NAMES[d] for d in dtypes))

@@ -1,0 +1,134 @@
+"""The frame of the declarations: `@lower`, `need`, `case`, and the registry.
+
+    @lower(
+        "Elu",
+        needs=[need(lambda alpha: alpha == 1.0, "TFLite's ELU has alpha fixed at 1.0; got {alpha}")],
+        samples=[case(x=(2, 3), alpha=1.0)],
+        refuses=[case(x=(2, 3), alpha=2.0)],
+    )
+    def elu(g, x, /, alpha): ...
+
+The signature is the schema. Positional-only parameters are the operands in order (`*xs` takes any
+number); keywords resolve against the official schema of the model's opset as operand *or*
+attribute, so `axes` that moved from one to the other needs no second version. Annotations say what
+must be known: `Ints` (integers, constant), `Const` (an array, constant), a dataclass (a group of
+attributes). `op` is the operator's name, `out` the list of result types, `node` the node itself.
+Attributes and operands that the signature does not name may only be absent or hold their default.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from straightway.ir import Op
+
+
+class Ints(tuple[int, ...]):
+    """Integers that must be known when converting, from an attribute or a constant operand."""
+
+    __slots__ = ()
+
+
+class Const(np.ndarray):
+    """An operand that must be a constant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A limit: the test on the bound arguments, and the sentence for who breaks it."""
+
+    test: Callable[..., bool]
+    text: str
+    kernel: str = ""
+    remedy: str = ""
+    possible: bool = False
+
+    def parameters(self) -> list[str]:
+        """Names of the arguments that the test looks at."""
+        return list(inspect.signature(self.test).parameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A sample node: operands by schema name (shapes, arrays or None), the rest attributes."""
+
+    arguments: Mapping[str, Any]
+    opset: int | None = None
+    outputs: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowering:
+    """How one ONNX op becomes TFLite ops."""
+
+    op: Op
+    function: Callable[..., Any]
+    needs: tuple[Need, ...]
+    samples: tuple[Case, ...]
+    refuses: tuple[Case, ...]
+    parameters: tuple[inspect.Parameter, ...] = field(repr=False)
+
+
+LOWERINGS: dict[tuple[str, str], Lowering] = {}
+
+
+def need(
+    test: Callable[..., bool],
+    text: str,
+    *,
+    kernel: str = "",
+    remedy: str = "",
+    possible: bool = False,
+) -> Need:
+    """State a limit; `text` may format the arguments: "got {alpha}".
+
+    `possible`: LiteRT could run it, we don't lower it so far.
+    """
+    return Need(test=test, text=text, kernel=kernel, remedy=remedy, possible=possible)
+
+
+def case(*, opset: int | None = None, outputs: int = 1, **arguments: Any) -> Case:
+    """Describe a sample: an operand is a shape (random float32), an array (constant), or `run(…)`."""
+    return Case(arguments=arguments, opset=opset, outputs=outputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """An operand of a case that is fed at run time with these elements."""
+
+    array: np.ndarray
+
+
+def run(array: Any, dtype: Any = np.float32) -> Runtime:
+    """Make a run-time operand of given elements."""
+    return Runtime(array=np.asarray(array, dtype))
+
+
+def lower(
+    *ops: str,
+    domain: str = "onnx",
+    needs: Sequence[Need] = (),
+    samples: Sequence[Case] = (),
+    refuses: Sequence[Case] = (),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare how ONNX ops become TFLite ops; a second declaration of an op is an error."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = tuple(inspect.signature(function).parameters.values())[1:]
+        for name in ops:
+            if (domain, name) in LOWERINGS:
+                raise ValueError(f"{domain} {name} is lowered twice")
+            LOWERINGS[domain, name] = Lowering(
+                op=Op(dialect=domain, name=name),
+                function=function,
+                needs=tuple(needs),
+                samples=tuple(samples),
+                refuses=tuple(refuses),
+                parameters=parameters,
+            )
+        return function
+
+    return register

@@ -1,0 +1,11 @@
+"""Brings in every family of lowerings, so that the registry is whole."""
+
+import importlib
+
+FAMILIES = ("elementwise",)
+
+
+def load() -> None:
+    """Import the families; each registers its declarations."""
+    for name in FAMILIES:
+        importlib.import_module(f"straightway.lower.{name}")

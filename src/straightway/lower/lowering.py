@@ -1,0 +1,165 @@
+"""Lowers a whole graph: every node by its declaration, all refusals collected."""
+
+from dataclasses import dataclass
+
+from straightway.errors import Bug, Impossible, InvalidModel, NotYet, Unsupported
+from straightway.ir import Graph, Node, Source, Value, edit
+from straightway.lower import families
+from straightway.lower.bind import bind, check
+from straightway.lower.builder import Builder
+from straightway.lower.declare import LOWERINGS
+from straightway.onnx_io.schema import schema
+from straightway.remark import Remark
+
+STEP = "lower"
+families.load()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """The graph of TFLite ops, still in the model's dimension order; refusals, if any.
+
+    `outputs` are the model's names of the graph's outputs, in order. `values` maps each value of the
+    model that survives to the value that stands for it.
+    """
+
+    graph: Graph
+    outputs: tuple[str, ...]
+    values: dict[Value, Value]
+    refusals: tuple[Remark, ...]
+
+
+def lower_graph(source: Graph) -> Lowered:
+    """Lower every node. Nothing is raised for a refused node: see `refusals`."""
+    return _Lowerer(source).run()
+
+
+class _Lowerer:
+    """The state of one lowering."""
+
+    def __init__(self, source: Graph) -> None:
+        self.source = source
+        self.target = Graph(name=source.name)
+        self.builder = Builder(self.target)
+        self.env: dict[Value, Value] = {}
+        self.lost: set[Value] = set()
+        self.named: set[Value] = set()
+        self.refusals: list[Remark] = []
+
+    def run(self) -> Lowered:
+        """Lower inputs, nodes, outputs."""
+        reserved = [*self.source.inputs, *self.source.outputs]
+        for value in reserved:
+            self.target.taken[value.name] = 0
+        for value in self.source.inputs:
+            made = Value(value.name, value.type)
+            self.env[value] = made
+            edit.add_input(self.target, made)
+        for node in self.source.nodes:
+            self.lower_node(node)
+        if not self.refusals:
+            found = [self.operand(v) for v in self.source.outputs]
+            edit.set_outputs(self.target, [v for v in found if v is not None])
+        return Lowered(
+            graph=self.target,
+            outputs=tuple(v.name for v in self.source.outputs),
+            values=self.env,
+            refusals=tuple(self.refusals),
+        )
+
+    def operand(self, value: Value | None) -> Value | None:
+        """Return what stands for an operand; constants are taken over."""
+        if value is None:
+            return None
+        if value not in self.env and value.const is not None:
+            kind = Value(self.target.fresh(value.name), value.type, value.const)
+            self.env[value] = kind
+        return self.env[value]
+
+    def lower_node(self, node: Node) -> None:
+        """Lower one node, or remember why not; what depends on a refused node is not judged."""
+        if any(v in self.lost for v in node.operands()):
+            self.refuse_unknown(node)
+            self.lost.update(node.outputs)
+            return
+        self.builder.origins = node.origins
+        self.builder.stem = next((v.name for v in node.outputs if v.name), node.name)
+        self.builder.node = node.name
+        try:
+            results = self.results(node)
+        except Unsupported as error:
+            self.refuse(node, error)
+            return
+        except InvalidModel as error:
+            raise InvalidModel(f"node '{node.name}': {error}") from error
+        for value, result in zip(node.outputs, results, strict=True):
+            self.settle(node, value, result)
+
+    def results(self, node: Node) -> list[Value]:
+        """Bind, check the needs, run the declaration."""
+        lowering = LOWERINGS.get((node.op.dialect, node.op.name))
+        if lowering is None:
+            raise no_lowering(node)
+        for value in node.outputs:
+            if value.type is None or not value.type.is_static:
+                raise Unsupported(f"the type of result '{value.name}' is not known: {value.type}")
+        arguments = bind(lowering, node, [self.operand(v) for v in node.inputs])
+        check(lowering.needs, arguments)
+        positional: list[object] = []
+        keywords: dict[str, object] = {}
+        for parameter in lowering.parameters:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                positional += arguments[parameter.name]
+            elif parameter.kind is parameter.POSITIONAL_ONLY:
+                positional.append(arguments[parameter.name])
+            else:
+                keywords[parameter.name] = arguments[parameter.name]
+        result = lowering.function(self.builder, *positional, **keywords)
+        return list(result) if isinstance(result, (list, tuple)) else [result]
+
+    def settle(self, node: Node, value: Value, result: Value) -> None:
+        """Let `result` stand for the model's value, under its name, if its type is the same."""
+        if result.type != value.type:
+            raise Bug(
+                f"lowering of {node.op} '{node.name}' gives {result.type} for '{value.name}', "
+                f"which is {value.type}"
+            )
+        if result.producer is not None and result not in self.named:
+            result.name = value.name
+            self.named.add(result)
+        self.env[value] = result
+
+    def refuse(self, node: Node, error: Unsupported) -> None:
+        """Remember a refusal and what can be done about it."""
+        self.lost.update(node.outputs)
+        self.refusals.append(refusal(node, error))
+
+    def refuse_unknown(self, node: Node) -> None:
+        """Name an op that nothing lowers even where its operands are lost."""
+        if (node.op.dialect, node.op.name) not in LOWERINGS:
+            self.refusals.append(refusal(node, no_lowering(node)))
+
+
+def no_lowering(node: Node) -> Unsupported:
+    """Say that an op is unknown to ONNX, or known but not lowered."""
+    if schema(node.op) is None:
+        return NotYet(
+            f"operator {node.op} is not one of ONNX's",
+            remedy="export it as standard ONNX ops, or inline its function",
+        )
+    return NotYet(f"no lowering for {node.op} so far")
+
+
+def refusal(node: Node, error: Unsupported) -> Remark:
+    """Put a refusal into a remark: what, where, why, and what would work."""
+    source = min(node.origins, default=Source())
+    kernel = f" ({error.kernel})" if isinstance(error, Impossible) and error.kernel else ""
+    return Remark(
+        kind="missed",
+        step=STEP,
+        node=node.name,
+        op=str(node.op),
+        text=f"{error}{kernel}",
+        source=str(source),
+        remedy=getattr(error, "remedy", ""),
+    )

@@ -1,0 +1,235 @@
+"""Shape functions of TFLite's ops, in the dimension order of the user's model."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from straightway.ir import Node, TensorType, Value
+
+
+def typed(dtype: np.dtype | type, *shape: int) -> TensorType:
+    """Make a static type."""
+    return TensorType(dtype=np.dtype(dtype), shape=shape)
+
+
+def operand(node: Node, index: int) -> Value:
+    """Return operand `index`; raises ValueError where it is absent."""
+    value = node.inputs[index] if index < len(node.inputs) else None
+    if value is None:
+        raise ValueError(f"{node.op.name} needs operand {index}")
+    return value
+
+
+def same(node: Node) -> list[TensorType]:
+    """The result has the type of the first operand."""
+    return [operand(node, 0).known_type]
+
+
+def broadcast(node: Node) -> list[TensorType]:
+    """The result has the broadcast shape of the operands and the type of the first."""
+    shape = np.broadcast_shapes(*(v.shape for v in node.operands()))
+    return [typed(operand(node, 0).dtype, *shape)]
+
+
+def compare(node: Node) -> list[TensorType]:
+    """The result is a truth value for each element."""
+    return [typed(bool, *broadcast(node)[0].dims)]
+
+
+def select(node: Node) -> list[TensorType]:
+    """The result has the type of the second operand, the first being a condition."""
+    return [typed(operand(node, 1).dtype, *broadcast(node)[0].dims)]
+
+
+def window_sizes(
+    sizes: tuple[int, ...], kernel: tuple[int, ...], attrs: dict[str, Any]
+) -> tuple[int, ...]:
+    """Spatial sizes after a window op; padding is "SAME" or "VALID"."""
+    strides = attrs["strides"]
+    dilations = attrs.get("dilations") or (1,) * len(sizes)
+    found = []
+    for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        free = size if attrs["padding"] == "SAME" else size - (k - 1) * dilation
+        found.append(max(math.ceil(free / stride), 0))
+    return tuple(found)
+
+
+def convolution(node: Node) -> list[TensorType]:
+    """X: [N, C, spatial…]; weights: [M, C / groups, kernel…]; result: [N, M, spatial…]."""
+    x, weights = operand(node, 0), operand(node, 1)
+    spatial = window_sizes(x.shape[2:], weights.shape[2:], node.attrs)
+    return [typed(x.dtype, x.shape[0], weights.shape[0], *spatial)]
+
+
+def transposed_convolution(node: Node) -> list[TensorType]:
+    """X: [N, C, spatial…]; weights: [C, M, kernel…]; the result's shape is an attribute."""
+    return [typed(operand(node, 0).dtype, *node.attrs["output_shape"])]
+
+
+def pool(node: Node) -> list[TensorType]:
+    """X: [N, C, spatial…]."""
+    x = operand(node, 0)
+    spatial = window_sizes(x.shape[2:], node.attrs["filter"], node.attrs)
+    return [typed(x.dtype, *x.shape[:2], *spatial)]
+
+
+def resize(node: Node) -> list[TensorType]:
+    """X: [N, C, spatial…]; the spatial sizes are an attribute."""
+    x = operand(node, 0)
+    return [typed(x.dtype, *x.shape[:2], *node.attrs["size"])]
+
+
+def depth_to_space(node: Node) -> list[TensorType]:
+    """X: [N, C·b², H, W] to [N, C, H·b, W·b]."""
+    x, block = operand(node, 0), node.attrs["block_size"]
+    n, c, *spatial = x.shape
+    return [typed(x.dtype, n, c // block ** len(spatial), *(s * block for s in spatial))]
+
+
+def space_to_depth(node: Node) -> list[TensorType]:
+    """X: [N, C, H·b, W·b] to [N, C·b², H, W]."""
+    x, block = operand(node, 0), node.attrs["block_size"]
+    n, c, *spatial = x.shape
+    return [typed(x.dtype, n, c * block ** len(spatial), *(s // block for s in spatial))]
+
+
+def matrix(node: Node) -> list[TensorType]:
+    """X: […, K at `axis`, …]; weights: [M, K]; result: […, M at `axis`, …]."""
+    x, weights = operand(node, 0), operand(node, 1)
+    shape = list(x.shape)
+    shape[node.attrs["axis"]] = weights.shape[0]
+    return [typed(x.dtype, *shape)]
+
+
+def batch_matrix(node: Node) -> list[TensorType]:
+    """A: [batch…, M, K]; B: [batch…, K, N]."""
+    a, b = operand(node, 0), operand(node, 1)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return [typed(a.dtype, *batch, a.shape[-2], b.shape[-1])]
+
+
+def reduced(node: Node) -> list[TensorType]:
+    """The reduced dimensions vanish, or become 1 with `keep_dims`."""
+    x, axes = operand(node, 0), node.attrs["axes"]
+    keep = node.attrs["keep_dims"]
+    shape = [1 if k in axes else d for k, d in enumerate(x.shape) if keep or k not in axes]
+    return [typed(x.dtype, *shape)]
+
+
+def arg(node: Node) -> list[TensorType]:
+    """The axis vanishes; the result is an index."""
+    x, axis = operand(node, 0), node.attrs["axis"]
+    dtype = np.int64 if node.attrs["output_type"] == "INT64" else np.int32
+    return [typed(dtype, *(d for k, d in enumerate(x.shape) if k != axis))]
+
+
+def reshape(node: Node) -> list[TensorType]:
+    """The result has the shape of the attribute."""
+    x = operand(node, 0)
+    shape = tuple(node.attrs["shape"])
+    if math.prod(shape) != math.prod(x.shape):
+        raise ValueError(f"{list(x.shape)} has other elements than {list(shape)}")
+    return [typed(x.dtype, *shape)]
+
+
+def transpose(node: Node) -> list[TensorType]:
+    """Result dimension k is dimension perm[k] of the operand."""
+    x = operand(node, 0)
+    return [typed(x.dtype, *(x.shape[p] for p in node.attrs["perm"]))]
+
+
+def sliced(node: Node) -> list[TensorType]:
+    """The result has the sizes of the attribute."""
+    return [typed(operand(node, 0).dtype, *node.attrs["size"])]
+
+
+def strided(node: Node) -> list[TensorType]:
+    """Dimension k goes from begin[k] to end[k], not included, by strides[k]."""
+    x, attrs = operand(node, 0), node.attrs
+    sizes = [
+        max(math.ceil((end - begin) / stride), 0)
+        for begin, end, stride in zip(attrs["begin"], attrs["end"], attrs["strides"], strict=True)
+    ]
+    return [typed(x.dtype, *sizes)]
+
+
+def padded(node: Node) -> list[TensorType]:
+    """Dimension k grows by paddings[k]: before, after."""
+    x = operand(node, 0)
+    grown = [d + a + b for d, (a, b) in zip(x.shape, node.attrs["paddings"], strict=True)]
+    return [typed(x.dtype, *grown)]
+
+
+def tiled(node: Node) -> list[TensorType]:
+    """Dimension k is repeated multiples[k] times."""
+    x = operand(node, 0)
+    return [typed(x.dtype, *(d * m for d, m in zip(x.shape, node.attrs["multiples"], strict=True)))]
+
+
+def broadcast_to(node: Node) -> list[TensorType]:
+    """The result has the shape of the attribute."""
+    return [typed(operand(node, 0).dtype, *node.attrs["shape"])]
+
+
+def concatenation(node: Node) -> list[TensorType]:
+    """The sizes along the axis add up."""
+    first, axis = operand(node, 0), node.attrs["axis"]
+    shape = list(first.shape)
+    shape[axis] = sum(v.shape[axis] for v in node.operands())
+    return [typed(first.dtype, *shape)]
+
+
+def split(node: Node) -> list[TensorType]:
+    """Equal parts along the axis."""
+    x, axis, count = operand(node, 0), node.attrs["axis"], node.attrs["num_splits"]
+    shape = list(x.shape)
+    shape[axis] //= count
+    return [typed(x.dtype, *shape)] * int(count)
+
+
+def split_v(node: Node) -> list[TensorType]:
+    """Parts of the given sizes along the axis."""
+    x, axis = operand(node, 0), node.attrs["axis"]
+    return [
+        typed(x.dtype, *(size if k == axis else d for k, d in enumerate(x.shape)))
+        for size in node.attrs["sizes"]
+    ]
+
+
+def gather(node: Node) -> list[TensorType]:
+    """The axis is replaced by the dimensions of the indices."""
+    x, indices, axis = operand(node, 0), operand(node, 1), node.attrs["axis"]
+    return [typed(x.dtype, *x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])]
+
+
+def gather_nd(node: Node) -> list[TensorType]:
+    """The last dimension of the indices addresses the first ones of the operand."""
+    x, indices = operand(node, 0), operand(node, 1)
+    return [typed(x.dtype, *indices.shape[:-1], *x.shape[indices.shape[-1] :])]
+
+
+def cast(node: Node) -> list[TensorType]:
+    """The shape stays; the type is an attribute."""
+    return [typed(node.attrs["dtype"], *operand(node, 0).shape)]
+
+
+def top_k(node: Node) -> list[TensorType]:
+    """The last dimension becomes k; values, then int32 indices."""
+    x, k = operand(node, 0), int(node.attrs["k"])
+    shape = (*x.shape[:-1], k)
+    return [typed(x.dtype, *shape), typed(np.int32, *shape)]
+
+
+def one_hot(node: Node) -> list[TensorType]:
+    """A dimension of the given depth is inserted at the axis."""
+    indices, on = operand(node, 0), operand(node, 1)
+    axis, depth = node.attrs["axis"], node.attrs["depth"]
+    return [typed(on.dtype, *indices.shape[:axis], int(depth), *indices.shape[axis:])]
+
+
+def pack(node: Node) -> list[TensorType]:
+    """Operands of one shape, stacked along a new axis."""
+    first, axis = operand(node, 0), node.attrs["axis"]
+    shape = (*first.shape[:axis], len(node.inputs), *first.shape[axis:])
+    return [typed(first.dtype, *shape)]

@@ -1,0 +1,190 @@
+"""The graph of written ops as a TFLite flatbuffer: one writer for all ops."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from straightway.errors import Unsupported
+from straightway.ir import Graph, Node, Value
+from straightway.tflite.rows import ROWS
+
+SCHEMA_VERSION = 3
+LARGEST_BUFFER_BYTES = 2**31 - 1
+ALIGNMENT_BYTES = 16
+
+ELEMENT_TYPES = {
+    "float32": "FLOAT32",
+    "float16": "FLOAT16",
+    "bfloat16": "BFLOAT16",
+    "float64": "FLOAT64",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "uint8": "UINT8",
+    "uint16": "UINT16",
+    "uint32": "UINT32",
+    "uint64": "UINT64",
+    "bool": "BOOL",
+    "int4": "INT4",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A flatbuffer, and where each value and node of the graph stands in it."""
+
+    data: bytes
+    tensors: dict[Value, int]
+    operators: dict[Node, int]
+
+
+def write(graph: Graph, *, description: str = "straightway") -> Written:
+    """Serialise a graph of written nodes (physical tensors, option fields as attributes).
+
+    The same graph gives the same bytes. Raises Unsupported where the weights pass 2 GB, before
+    anything is built.
+    """
+    total = sum(v.const.nbytes for v in graph.values() if v.const is not None)
+    if total > LARGEST_BUFFER_BYTES:
+        raise Unsupported(
+            f"a flatbuffer holds at most {LARGEST_BUFFER_BYTES:,} bytes; the weights take {total:,}"
+        )
+    return _Writer(graph, description).finish()
+
+
+class _AlignedBuffer:
+    """A buffer that starts at a multiple of 16 bytes, as the schema's `force_align` asks.
+
+    Python's flatbuffers builder does not know the attribute; microcontrollers fault without it.
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def Pack(self, builder: Any) -> int:  # noqa: N802 - the object API's own name
+        """Write the elements as one block."""
+        data = np.ascontiguousarray(self.array).reshape(-1).view(np.uint8)
+        builder.StartVector(1, data.size, ALIGNMENT_BYTES)
+        builder.head -= data.size
+        builder.Bytes[builder.head : builder.head + data.size] = data.tobytes()
+        vector = builder.EndVector()
+        schema.BufferStart(builder)
+        schema.BufferAddData(builder, vector)
+        return int(schema.BufferEnd(builder))
+
+
+class _Writer:
+    """Collects tensors, buffers and operator codes in the order in which they are met."""
+
+    def __init__(self, graph: Graph, description: str) -> None:
+        self.graph = graph
+        self.tensors: dict[Value, int] = {}
+        self.operators: dict[Node, int] = {}
+        self.codes: dict[tuple[str, int], int] = {}
+        self.buffers: dict[int, int] = {}
+        self.model = schema.ModelT()
+        self.model.version = SCHEMA_VERSION
+        self.model.description = description.encode()
+        self.model.buffers = [schema.BufferT()]
+        self.model.operatorCodes = []
+        self.subgraph = schema.SubGraphT()
+        self.subgraph.tensors = []
+        self.subgraph.operators = []
+        self.model.subgraphs = [self.subgraph]
+
+    def finish(self) -> Written:
+        """Write inputs, operators, outputs, and one signature that names them."""
+        self.subgraph.name = (self.graph.name or "main").encode()
+        self.subgraph.inputs = self.indices(self.graph.inputs)
+        for node in self.graph.nodes:
+            self.operators[node] = len(self.subgraph.operators)
+            self.subgraph.operators.append(self.operator(node))
+        self.subgraph.outputs = self.indices(self.graph.outputs)
+        self.model.signatureDefs = [self.signature()]
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return Written(data=bytes(builder.Output()), tensors=self.tensors, operators=self.operators)
+
+    def signature(self) -> Any:
+        """Name inputs and outputs as the model does."""
+        made = schema.SignatureDefT()
+        made.signatureKey = b"serving_default"
+        made.subgraphIndex = 0
+        made.inputs = [self.tensor_map(v) for v in self.graph.inputs]
+        made.outputs = [self.tensor_map(v) for v in self.graph.outputs]
+        return made
+
+    def tensor_map(self, value: Value) -> Any:
+        """One name of the signature."""
+        made = schema.TensorMapT()
+        made.name = value.name.encode()
+        made.tensorIndex = self.tensors[value]
+        return made
+
+    def indices(self, values: "list[Value] | list[Value | None]") -> np.ndarray:
+        """Tensor indices; −1 stands for an absent operand."""
+        return np.array([-1 if v is None else self.tensor(v) for v in values], np.int32)
+
+    def tensor(self, value: Value) -> int:
+        """Return the index of a tensor, writing it when it is met first."""
+        if value not in self.tensors:
+            made = schema.TensorT()
+            made.name = value.name.encode()
+            made.shape = np.array(value.shape, np.int32)
+            made.hasRank = True
+            made.type = getattr(schema.TensorType, ELEMENT_TYPES[value.dtype.name])
+            made.buffer = 0 if value.const is None else self.buffer(value.const)
+            made.quantization = _quantization(value)
+            self.tensors[value] = len(self.subgraph.tensors)
+            self.subgraph.tensors.append(made)
+        return self.tensors[value]
+
+    def buffer(self, array: np.ndarray) -> int:
+        """Write the elements of a constant; one array is written once."""
+        if id(array) not in self.buffers:
+            self.buffers[id(array)] = len(self.model.buffers)
+            self.model.buffers.append(_AlignedBuffer(array))
+        return self.buffers[id(array)]
+
+    def operator(self, node: Node) -> Any:
+        """Write one operator with its options."""
+        row = ROWS[node.op.name]
+        key = (row.name, row.version(node))
+        if key not in self.codes:
+            self.codes[key] = len(self.model.operatorCodes)
+            self.model.operatorCodes.append(_code(*key))
+        made = schema.OperatorT()
+        made.opcodeIndex = self.codes[key]
+        made.inputs = self.indices(node.inputs)
+        made.outputs = self.indices(list(node.outputs))
+        if row.options:
+            made.builtinOptionsType = getattr(schema.BuiltinOptions, row.options)
+            made.builtinOptions = getattr(schema, f"{row.options}T")()
+            for name, value in node.attrs.items():
+                if not hasattr(made.builtinOptions, name):
+                    raise AttributeError(f"{row.name} has no option {name}")
+                setattr(made.builtinOptions, name, value)
+        return made
+
+
+def _code(name: str, version: int) -> Any:
+    made = schema.OperatorCodeT()
+    made.builtinCode = getattr(schema.BuiltinOperator, name)
+    # readers older than the 32-bit code look at the 8-bit one; 127 tells them to give up
+    made.deprecatedBuiltinCode = min(made.builtinCode, 127)
+    made.version = version
+    return made
+
+
+def _quantization(value: Value) -> Any:
+    if value.quant is None:
+        return None
+    made = schema.QuantizationParametersT()
+    made.scale = np.atleast_1d(np.asarray(value.quant.scale, np.float32))
+    made.zeroPoint = np.atleast_1d(np.asarray(value.quant.zero_point, np.int64))
+    made.quantizedDimension = value.quant.axis or 0
+    return made
