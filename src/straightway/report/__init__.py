@@ -1,0 +1,1 @@
+"""Reports: one plain-data view of a run, and the renderers that show it."""

@@ -1,0 +1,134 @@
+"""What a report sums up from its rows: time by category, nearness to the limit, refusals by cause.
+
+Whoever builds a `View` calls these, so that every report counts in the same way.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from straightway.remark import Remark
+from straightway.report.view import (
+    CATEGORIES,
+    OVERHEAD,
+    UNACCOUNTED,
+    CategoryTime,
+    Machine,
+    OperatorRow,
+    Refusal,
+    RefusedNode,
+    Roofline,
+    View,
+)
+
+
+def category_times(operators: Sequence[OperatorRow], run_ns: float) -> tuple[CategoryTime, ...]:
+    """Time by category in the order of `CATEGORIES`, and what of `run_ns` no operator explains.
+
+    Where noise makes the operators sum to more than the run, shares are of that sum.
+    """
+    times: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for row in operators:
+        times[row.category] = times.get(row.category, 0.0) + (row.time_ns or 0.0)
+        counts[row.category] = counts.get(row.category, 0) + 1
+    whole_ns = max(run_ns, sum(times.values()))
+    rest_ns = whole_ns - sum(times.values())
+    if rest_ns > 0:
+        times[UNACCOUNTED] = times.get(UNACCOUNTED, 0.0) + rest_ns
+    return tuple(
+        CategoryTime(
+            name=name,
+            time_ns=times[name],
+            share=times[name] / whole_ns if whole_ns > 0 else 0.0,
+            count=counts.get(name, 0),
+        )
+        for name in sorted(times, key=category_rank)
+    )
+
+
+def category_rank(name: str) -> tuple[int, bool, str]:
+    """Sorts categories in the order of `CATEGORIES`; unknown ones go before "other"."""
+    known = name in CATEGORIES
+    return CATEGORIES.index(name if known else "other"), known, name
+
+
+def roofline(
+    *, macs: int, moved_bytes: int, time_ns: float | None, machine: Machine | None
+) -> Roofline | None:
+    """How near an operator came to the machine's limit, or None where that can't be said.
+
+    The limit of an operator with `macs` multiply-accumulates that moves `moved_bytes` is the lower
+    of the peak of arithmetic and the peak of memory at its intensity (Williams, Waterman,
+    Patterson, "Roofline", CACM 52(4), 2009). A MAC per ns is a GMAC/s, a byte per ns a GB/s.
+    """
+    if not time_ns or machine is None or not machine.peak_gbs or moved_bytes <= 0:
+        return None
+    gbs = moved_bytes / time_ns
+    memory_percent = 100 * gbs / machine.peak_gbs
+    if not macs or not machine.peak_gmacs:
+        return Roofline(gmacs=None, gbs=gbs, percent_of_peak=memory_percent, bound="memory")
+    gmacs = macs / time_ns
+    compute_percent = 100 * gmacs / machine.peak_gmacs
+    return Roofline(
+        gmacs=gmacs,
+        gbs=gbs,
+        percent_of_peak=max(compute_percent, memory_percent),
+        bound="compute" if compute_percent >= memory_percent else "memory",
+    )
+
+
+def group_refusals(remarks: Iterable[Remark]) -> tuple[Refusal, ...]:
+    """Refused nodes by (reason, remedy), the cause with the most nodes first.
+
+    Pass the remarks of an `Unsupported` error: each names one refused node.
+    """
+    groups: dict[tuple[str, str], list[RefusedNode]] = {}
+    for remark in remarks:
+        node = RefusedNode(name=remark.node, op=remark.op, source=remark.source)
+        groups.setdefault((remark.text, remark.remedy), []).append(node)
+    refusals = [
+        Refusal(cause=cause, remedy=remedy, nodes=tuple(nodes))
+        for (cause, remedy), nodes in groups.items()
+    ]
+    return tuple(sorted(refusals, key=lambda refusal: -len(refusal.nodes)))
+
+
+def missed_remarks(view: View) -> tuple[Remark, ...]:
+    """What was left undone, without the nodes that `view.refusals` lists already."""
+    refused = {(refusal.cause, refusal.remedy) for refusal in view.refusals}
+    return tuple(
+        remark
+        for remark in view.remarks
+        if remark.kind == "missed" and (remark.text, remark.remedy) not in refused
+    )
+
+
+def overhead_share(view: View) -> float:
+    """The share of the run that only moves or converts data and changes no result."""
+    return sum(item.share for item in view.categories if item.name in OVERHEAD)
+
+
+def accounted_share(view: View) -> float:
+    """The share of the run that operators explain."""
+    return sum(item.share for item in view.categories if item.name != UNACCOUNTED)
+
+
+def peak_share(view: View) -> float | None:
+    """The time that the run would take at the machine's limit, over what those operators take."""
+    rated = [row for row in view.operators if row.roofline is not None and row.time_ns]
+    time_ns = sum(row.time_ns or 0.0 for row in rated)
+    return sum(ideal_ns(row) for row in rated) / time_ns if time_ns else None
+
+
+def farthest(view: View, count: int) -> tuple[OperatorRow, ...]:
+    """The operators that lose the most time against the machine's limit, the worst first."""
+    rated = [row for row in view.operators if row.roofline is not None and row.time_ns]
+    losing = [row for row in rated if ideal_ns(row) < (row.time_ns or 0.0)]
+    return tuple(sorted(losing, key=lambda row: ideal_ns(row) - (row.time_ns or 0.0))[:count])
+
+
+def ideal_ns(row: OperatorRow) -> float:
+    """The time that an operator would take at the machine's limit; its own where none is known."""
+    time_ns = row.time_ns or 0.0
+    if row.roofline is None:
+        return time_ns
+    return time_ns * min(row.roofline.percent_of_peak, 100.0) / 100.0

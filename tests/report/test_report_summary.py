@@ -1,0 +1,121 @@
+"""Sums over the rows, against numbers worked out by hand."""
+
+from dataclasses import replace
+
+import pytest
+from sample_view import refused_view, sample_view
+
+from straightway.remark import Remark
+from straightway.report.summary import (
+    accounted_share,
+    category_times,
+    farthest,
+    group_refusals,
+    ideal_ns,
+    missed_remarks,
+    overhead_share,
+    peak_share,
+    roofline,
+)
+from straightway.report.view import Machine, OperatorRow
+
+MACHINE = Machine(cpu="test", peak_gmacs=50.0, peak_gbs=20.0)
+
+
+def row(index, category, time_ns):
+    return OperatorRow(index=index, kind="X", category=category, time_ns=time_ns)
+
+
+def test_category_times_have_the_fixed_order_and_name_the_rest():
+    rows = [row(0, "data movement", 10), row(1, "convolution", 50), row(2, "convolution", 20)]
+    times = category_times(rows, 100)
+    assert [(t.name, t.time_ns, t.share, t.count) for t in times] == [
+        ("convolution", 70, 0.7, 2),
+        ("data movement", 10, 0.1, 1),
+        ("unaccounted", 20, 0.2, 0),
+    ]
+
+
+def test_unknown_categories_come_before_other():
+    rows = [row(0, "other", 1), row(1, "sparse", 1), row(2, "type conversion", 1)]
+    assert [t.name for t in category_times(rows, 3)] == ["type conversion", "sparse", "other"]
+
+
+def test_shares_sum_to_one_even_where_operators_exceed_the_run():
+    times = category_times([row(0, "matrix", 60), row(1, "other", 60)], 100)
+    assert sum(t.share for t in times) == pytest.approx(1)
+    assert "unaccounted" not in [t.name for t in times]
+
+
+def test_nothing_measured_has_no_shares():
+    assert [t.share for t in category_times([row(0, "matrix", None)], 0)] == [0.0]
+    assert category_times([], 0) == ()
+
+
+def test_roofline_of_a_compute_bound_operator():
+    # 4000 MAC over 100 bytes in 160 ns: 25 GMAC/s of 50, 0.625 GB/s of 20.
+    found = roofline(macs=4000, moved_bytes=100, time_ns=160, machine=MACHINE)
+    assert (found.gmacs, found.gbs) == (25.0, 0.625)
+    assert (found.percent_of_peak, found.bound) == (50.0, "compute")
+
+
+def test_roofline_of_memory_bound_operators():
+    found = roofline(macs=100, moved_bytes=1000, time_ns=100, machine=MACHINE)
+    assert (found.percent_of_peak, found.bound) == (50.0, "memory")
+    found = roofline(macs=0, moved_bytes=1000, time_ns=100, machine=MACHINE)
+    assert (found.gmacs, found.gbs, found.bound) == (None, 10.0, "memory")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"time_ns": None}, {"time_ns": 0}, {"moved_bytes": 0}, {"machine": None},
+     {"machine": Machine(cpu="unknown")}],
+)  # fmt: skip
+def test_roofline_is_unknown_where_a_number_is_missing(change):
+    given = {"macs": 10, "moved_bytes": 10, "time_ns": 10.0, "machine": MACHINE, **change}
+    assert roofline(**given) is None
+
+
+def test_ideal_time_never_exceeds_the_measured_one():
+    fast = replace(
+        row(0, "matrix", 100),
+        roofline=roofline(macs=10_000, moved_bytes=8, time_ns=100, machine=MACHINE),
+    )
+    assert fast.roofline.percent_of_peak == 200
+    assert ideal_ns(fast) == 100
+    assert ideal_ns(row(0, "matrix", 100)) == 100
+
+
+def test_farthest_are_the_operators_that_lose_most():
+    view = sample_view()
+    found = farthest(view, 5)
+    losses = [r.time_ns - ideal_ns(r) for r in found]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[0] == max(r.time_ns - ideal_ns(r) for r in view.operators)
+
+
+def test_shares_of_the_sample_add_up():
+    view = sample_view()
+    moved = sum(
+        r.time_ns for r in view.operators if r.category in {"data movement", "type conversion"}
+    )
+    assert overhead_share(view) == pytest.approx(moved / view.latency.ours.median_ns)
+    assert accounted_share(view) == pytest.approx(1 / 1.012)
+    assert 0 < peak_share(view) < 1
+
+
+def test_refusals_are_grouped_by_reason_and_remedy():
+    same = [Remark(kind="missed", step="s", text="no", node=f"n{i}", op="A") for i in range(2)]
+    other = Remark(kind="missed", step="s", text="no", node="m", op="B", remedy="do")
+    groups = group_refusals([other, *same])
+    assert [(g.cause, g.remedy, [n.name for n in g.nodes]) for g in groups] == [
+        ("no", "", ["n0", "n1"]),
+        ("no", "do", ["m"]),
+    ]
+
+
+def test_refused_nodes_are_not_remarks_again():
+    view = refused_view()
+    assert missed_remarks(view) == ()
+    extra = Remark(kind="missed", step="fuse", text="other")
+    assert missed_remarks(replace(view, remarks=(*view.remarks, extra))) == (extra,)
