@@ -236,3 +236,12 @@ def test_text_has_contrast(theme, name):
     colours = palette(theme)
     for ground in ("page", "card", "inset"):
         assert contrast(colours[name], colours[ground]) >= 4.5
+
+
+def test_a_plan_that_is_not_proven_minimal_says_its_bound():
+    view = sample_view()
+    plan = replace(view.plan, minimal=False, bound_bytes=1_500_000)
+    text = Page(render_html(replace(view, plan=plan))).text
+    assert "1.77 MB, bound 1.50 MB" in text
+    assert "any plan moves at least 1.50 MB" in text
+    assert "minimal" not in text.split("Remarks")[0]

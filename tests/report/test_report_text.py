@@ -140,3 +140,13 @@ def test_plan_as_a_sentence():
     )
     assert plan_text(Plan(minimal=False, conversions=conversions)) == "2 conversions left, 1.77 MB."
     assert plan_text(Plan(minimal=True, text="said")) == "said"
+
+
+def test_a_long_list_says_how_much_it_leaves_out():
+    view = sample_view()
+    missed = tuple(replace(view.remarks[0], node=f"/n{index}") for index in range(9))
+    text = summary(replace(view, remarks=missed, notes=("measured on battery",)))
+    assert "/n4" in text
+    assert "/n5" not in text
+    assert "and 4 remarks more, see the report" in text
+    assert text.rstrip().endswith("measured on battery")

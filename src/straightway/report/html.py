@@ -105,6 +105,7 @@ def render_html(view: View) -> str:
         lanes=_lanes(view),
         facts=_facts(view),
         timed=any(row.time_ns for row in view.operators),
+        delegated=any(row.partition is not None for row in view.operators),
         rated=any(row.roofline and row.roofline.gmacs for row in view.operators),
         farthest=summary.farthest(view, _FARTHEST),
         longest_ns=max((row.time_ns or 0.0 for row in view.operators), default=0.0),
