@@ -274,7 +274,7 @@ def _refuse_symbols(graph: Graph, path: Path) -> None:
         flags.append(f"--shape '{value.name}={example}'")
         remarks.append(_missed(value, f"has symbolic dimensions {list(shape)}", flags[-1]))
     symbols = sorted(
-        {d for v in open_inputs for d in v.known_type.shape if isinstance(d, str) and d}
+        {d for v in open_inputs for d in v.known_type.shape if isinstance(d, str)}
     )
     by_name = " ".join(f"--dim '{s}=1'" for s in symbols)
     raise Unsupported(

@@ -164,9 +164,12 @@ class _Writer:
         if row.options:
             made.builtinOptionsType = getattr(schema.BuiltinOptions, row.options)
             made.builtinOptions = getattr(schema, f"{row.options}T")()
+            enums = {attr.fields[0]: attr.enum for attr in row.attrs.values() if attr.enum}
             for name, value in node.attrs.items():
                 if not hasattr(made.builtinOptions, name):
                     raise AttributeError(f"{row.name} has no option {name}")
+                if isinstance(value, str) and name in enums:
+                    value = getattr(getattr(schema, enums[name]), value)  # noqa: PLW2901
                 setattr(made.builtinOptions, name, value)
         return made
 

@@ -1,0 +1,179 @@
+"""What is stored where while written ops are made: forms, conversions, rearranged constants."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from straightway.domains.atoms import Atoms, Order
+from straightway.domains.forms import Form, common_runs, flat, matching_perm, natural, shape_of
+from straightway.ir import Graph, Node, Op, TensorType, Value, edit
+from straightway.ir.source import Origins
+
+
+@dataclass(slots=True, kw_only=True)
+class Stored:
+    """A value in one order: the tensors that hold it, by form; the first is the original."""
+
+    order: Order
+    forms: dict[Form, Value] = field(default_factory=dict)
+
+    @property
+    def first(self) -> tuple[Form, Value]:
+        """The form in which it was made, and the tensor."""
+        return next(iter(self.forms.items()))
+
+    @property
+    def latest(self) -> Form:
+        """The form made last: the one that neighbours most likely share."""
+        return next(reversed(self.forms))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """One TRANSPOSE that the plan could not avoid."""
+
+    value: Value
+    given: Order
+    wanted: Order
+    node: Node
+    demanded_by: Node | None
+
+
+class Store:
+    """The written graph so far, and how each logical value is stored in it."""
+
+    def __init__(self, target: Graph, atoms: Atoms) -> None:
+        self.target = target
+        self.atoms = atoms
+        self.values: dict[Value, Stored] = {}
+        self.converted: dict[tuple[Value, Order], Stored] = {}
+        self.constants: dict[tuple[Value, Form], Value] = {}
+        self.rearranged: dict[tuple[object, ...], Value] = {}
+        self.moves: list[Moved] = []
+        self.user: Node | None = None
+
+    def origins(self, value: Value) -> Origins:
+        """What a conversion of `value` is done for: who makes it, and who wants it so."""
+        makers = value.producer.origins if value.producer else frozenset()
+        return makers or (self.user.origins if self.user else frozenset())
+
+    def put(self, value: Value, form: Form, tensor: Value) -> None:
+        """Say how a value is stored."""
+        self.values[value] = Stored(order=flat(form), forms={form: tensor})
+
+    def emit(self, node: Node) -> None:
+        """Append one written op."""
+        edit.append(self.target, node)
+
+    def tensor(self, name: str, like: Value, form: Form) -> Value:
+        """Make a tensor that will hold `like` in a form."""
+        kind = TensorType(dtype=like.dtype, shape=shape_of(self.atoms, like, form))
+        made = Value(self.target.fresh(name), kind)
+        made.quant = like.quant
+        return made
+
+    def stored(self, value: Value, order: Order) -> Stored:
+        """Return the value in an order, converting it where it is stored otherwise."""
+        own = self.values[value]
+        if own.order == order:
+            return own
+        if (value, order) not in self.converted:
+            form = natural(self.atoms, value, order)
+            self.converted[value, order] = self.convert(value, own, form)
+        return self.converted[value, order]
+
+    def get(self, value: Value, form: Form) -> Value:
+        """Return a tensor that holds `value` in a form: as it is, reshaped, or converted."""
+        if value.const is not None:
+            return self.constant(value, form)
+        order = flat(form)
+        own = self.values[value]
+        if own.order != order:
+            if (value, order) not in self.converted:
+                self.converted[value, order] = self.convert(value, own, form)
+            own = self.converted[value, order]
+        return self.reshaped(value, own, form)
+
+    def reshaped(self, value: Value, own: Stored, form: Form) -> Value:
+        """Return the tensor of a form; a RESHAPE from the original makes it."""
+        if form not in own.forms:
+            shape = shape_of(self.atoms, value, form)
+            alike = next((t for t in own.forms.values() if t.shape == shape), None)
+            if alike is None:
+                alike = self.tensor(f"{value.name}/reshape", value, form)
+                sizes = np.array(shape, np.int32)
+                self.emit(
+                    Node(
+                        Op(dialect="tflite", name="RESHAPE"),
+                        [own.first[1], self.sizes(sizes)],
+                        [alike],
+                        {"newShape": sizes},
+                        name=value.producer.name if value.producer else value.name,
+                        origins=self.origins(value),
+                    )
+                )
+            own.forms[form] = alike
+        return own.forms[form]
+
+    def sizes(self, array: np.ndarray) -> Value:
+        """Make an int32 operand."""
+        return edit.constant(self.target, array, "shape")
+
+    def convert(self, value: Value, own: Stored, form: Form) -> Stored:
+        """Move a value into another order by one TRANSPOSE."""
+        order = flat(form)
+        source = next((f for f in own.forms if matching_perm(f, form) is not None), None)
+        if source is not None:
+            perm, target = matching_perm(source, form), form
+        else:
+            source, places = common_runs(own.order, order)
+            perm, target = places, tuple(source[k] for k in places)
+        made = self.tensor(f"{value.name}/transpose", value, target)
+        node = Node(
+            Op(dialect="tflite", name="TRANSPOSE"),
+            [self.reshaped(value, own, source), self.sizes(np.array(perm, np.int32))],
+            [made],
+            {},
+            name=value.producer.name if value.producer else value.name,
+            origins=self.origins(value),
+        )
+        self.emit(node)
+        self.moves.append(
+            Moved(value=value, given=own.order, wanted=order, node=node, demanded_by=self.user)
+        )
+        return Stored(order=order, forms={target: made})
+
+    def constant(self, value: Value, form: Form) -> Value:
+        """Rearrange a constant; each form is made once."""
+        if (value, form) not in self.constants:
+            if value.const is None:
+                raise ValueError(f"{value} is no constant")
+            array = rearranged(self.atoms, value, value.const, form)
+            made = edit.constant(self.target, array, value.name)
+            made.quant = value.quant
+            self.constants[value, form] = made
+        return self.constants[value, form]
+
+
+def rearranged(atoms: Atoms, value: Value, array: np.ndarray, form: Form) -> np.ndarray:
+    """Store an array of the model's dimension order in a form; a view where nothing moves."""
+    own = atoms.order(value)
+    order = flat(form)
+    if set(order) != set(own):
+        raise ValueError(f"{form} does not store {value}")
+    split = array.reshape([atoms.size(value, atom) for atom in own])
+    moved = split.transpose([own.index(atom) for atom in order])
+    return np.ascontiguousarray(moved).reshape(shape_of(atoms, value, form))
+
+
+def restored(atoms: Atoms, value: Value, array: np.ndarray, order: Order) -> np.ndarray:
+    """Bring a stored array back to the model's dimension order."""
+    own = atoms.order(value)
+    split = array.reshape([atoms.size(value, atom) for atom in order])
+    return split.transpose([order.index(atom) for atom in own]).reshape(value.shape)
+
+
+def elements(value: Value) -> int:
+    """Number of elements."""
+    return math.prod(value.shape)
