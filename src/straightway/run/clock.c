@@ -1,0 +1,34 @@
+/* A clock that other processes can't disturb, for profilers that count whole microseconds.
+
+   Preloaded, it answers every request for the time with the CPU time of the calling thread, SCALE
+   times enlarged: what a profiler takes for a microsecond is a nanosecond. Valid for work in one
+   thread only. Intervals alone mean anything; requests for CPU time itself stay true. */
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SCALE = 1000 };
+
+int straightway_clock_scale(void) { return SCALE; }
+
+int clock_gettime(clockid_t id, struct timespec *now) {
+  int replaced = id == CLOCK_MONOTONIC || id == CLOCK_MONOTONIC_RAW || id == CLOCK_REALTIME ||
+                 id == CLOCK_MONOTONIC_COARSE || id == CLOCK_REALTIME_COARSE || id == CLOCK_BOOTTIME;
+  int status = (int)syscall(SYS_clock_gettime, replaced ? CLOCK_THREAD_CPUTIME_ID : id, now);
+  if (replaced && status == 0) {
+    __int128 ns = ((__int128)now->tv_sec * 1000000000 + now->tv_nsec) * SCALE;
+    now->tv_sec = (time_t)(ns / 1000000000);
+    now->tv_nsec = (long)(ns % 1000000000);
+  }
+  return status;
+}
+
+/* What one reading costs on average, in nanoseconds of CPU time. */
+double straightway_clock_cost_ns(int readings) {
+  struct timespec first, last;
+  clock_gettime(CLOCK_MONOTONIC, &first);
+  for (int i = 0; i < readings; ++i) clock_gettime(CLOCK_MONOTONIC, &last);
+  double ns = ((double)(last.tv_sec - first.tv_sec) * 1e9 + (double)(last.tv_nsec - first.tv_nsec));
+  return ns / SCALE / readings;
+}

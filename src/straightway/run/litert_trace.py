@@ -1,0 +1,267 @@
+"""From LiteRT's profiler events to a `Trace`: each op's time counted once, joined to its op."""
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from straightway.run.device import local_run
+from straightway.run.partition import Placement
+from straightway.trace import work
+from straightway.trace.join import join_delegated
+from straightway.trace.schema import Event, Op, Trace, unaccounted
+from straightway.trace.statistics import median
+from straightway.trace.taxonomy import xnnpack_operator
+
+# Event types of tflite/core/api/profiler.h.
+_DEFAULT, _OPERATOR, _DELEGATE_OPERATOR, _TELEMETRY = 1, 2, 8, 32
+_INVOKE = "Invoke"
+_BUFFER_SYNC = "LiteRT::Run[Buffer sync]"
+# The parts may exceed the whole by this much before the trace says so: the two are not the same run.
+_EXCESS = 1.1
+# The cost of a clock reading is an average; each event may be off by this share of it.
+_CLOCK_SLACK = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """One event of a run without its time: name, type, op index and subgraph as LiteRT gives them."""
+
+    name: str
+    type: int
+    index: int
+    subgraph: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawProfile:
+    """What the child measured: `elapsed` is runs × markers, in the profiler's microseconds."""
+
+    markers: tuple[Marker, ...]
+    elapsed: NDArray[np.int64]
+    total_ns: tuple[float, ...]
+    ops: tuple[Op, ...]
+    placement: Placement
+    clock: Mapping[str, float | str]
+    versions: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+    model: str = ""
+    warmup: int = 0
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A measured operator: its marker, the delegate call it ran in, the op whose body it belongs to.
+
+    `group` counts the delegate calls of one invocation of a subgraph (None for a built-in op);
+    `owner` is the position of the control-flow op around it, None in the main subgraph.
+    """
+
+    position: int
+    group: int | None
+    owner: int | None
+
+
+class _Invocation:
+    """One invocation of a subgraph while its events are read."""
+
+    def __init__(self, subgraph: int, owner: int | None) -> None:
+        self.subgraph = subgraph
+        self.owner = owner
+        self.last_operator: int | None = None
+        self._group = -1
+        self._last_index = sys.maxsize
+
+    def builtin(self, position: int) -> None:
+        """What follows a built-in op is another delegate call."""
+        self.last_operator = position
+        self._last_index = sys.maxsize
+
+    def delegated(self, index: int) -> int:
+        """Each delegate call counts its operators up from 0: a smaller index begins another."""
+        if index <= self._last_index:
+            self._group += 1
+        self._last_index = index
+        return self._group
+
+
+def spans(markers: Sequence[Marker]) -> tuple[list[Span], Counter[int]]:
+    """The operators of a run, and how many other events lie directly inside each control-flow op.
+
+    Invocations of subgraphs nest between an "Invoke" and its telemetry event.
+    """
+    found: list[Span] = []
+    others: Counter[int] = Counter()
+    stack = [_Invocation(0, None)]
+    for position, marker in enumerate(markers):
+        here = stack[-1]
+        if marker.type == _DELEGATE_OPERATOR:
+            group = here.delegated(marker.index)
+            found.append(Span(position=position, group=group, owner=here.owner))
+        elif marker.type == _OPERATOR:
+            here.builtin(position)
+            found.append(Span(position=position, group=None, owner=here.owner))
+        elif marker.type == _DEFAULT and marker.subgraph != here.subgraph:
+            if here.last_operator is not None:
+                others[here.last_operator] += 1
+            if marker.name == _INVOKE:
+                stack.append(_Invocation(marker.subgraph, here.last_operator))
+        elif marker.type == _TELEMETRY and marker.name == _INVOKE and len(stack) > 1:
+            stack.pop()
+    return found, others
+
+
+def _own_ns(raw: RawProfile, found: Sequence[Span], others: Counter[int]) -> NDArray[np.float64]:
+    """Runs × spans: each operator's own nanoseconds, without what ran inside it.
+
+    The profiler reads the memory statistics at both ends of each event that is no operator
+    (tflite/profiling/profile_buffer.h), which costs more than many an op; the time of an event
+    around nothing else tells how much, and it is taken off the control-flow op around.
+    """
+    tick_ns, cost_ns = float(raw.clock["tick_ns"]), float(raw.clock["cost_ns"])
+    elapsed_ns = raw.elapsed * tick_ns
+    sync = [i for i, marker in enumerate(raw.markers) if marker.name == _BUFFER_SYNC]
+    reading_ns = float(np.median(elapsed_ns[:, sync])) if sync else 0.0
+    own_ns = (elapsed_ns - cost_ns).astype(np.float64)
+    for span in found:
+        if span.owner is not None:
+            own_ns[:, span.owner] -= elapsed_ns[:, span.position]
+    for owner, count in others.items():
+        own_ns[:, owner] -= 2 * reading_ns * count
+    chosen: NDArray[np.float64] = own_ns[:, [span.position for span in found]]
+    return np.maximum(chosen, 0.0)
+
+
+def _events(raw: RawProfile) -> list[Event]:
+    """One event for each operator; the turns of a loop are added up."""
+    found, others = spans(raw.markers)
+    own_ns = _own_ns(raw, found, others)
+    columns: dict[tuple[Marker, int | None], list[int]] = defaultdict(list)
+    for column, span in enumerate(found):
+        columns[raw.markers[span.position], span.group].append(column)
+    events: list[Event] = []
+    start_ns = 0.0
+    for (marker, group), members in columns.items():
+        samples_ns = tuple(float(one) for one in own_ns[:, members].sum(axis=1))
+        events.append(_event(len(events), marker, group, samples_ns, start_ns))
+        start_ns += median(samples_ns)
+    return events
+
+
+def _event(
+    number: int,
+    marker: Marker,
+    group: int | None,
+    samples_ns: tuple[float, ...],
+    start_ns: float,
+) -> Event:
+    """LiteRT tells when built-in ops begin, but not XNNPACK's: all are laid end to end."""
+    delegated = group is not None
+    return Event(
+        id=number,
+        name=marker.name,
+        kind="" if delegated else marker.name,
+        op_index=None if delegated else marker.index,
+        subgraph=marker.subgraph,
+        partition=group,
+        place="xnnpack" if delegated else "builtin",
+        kernel=xnnpack_operator(marker.name)[1] if delegated else "",
+        start_ns=start_ns,
+        samples_ns=samples_ns,
+    )
+
+
+def _joined(events: Sequence[Event], raw: RawProfile) -> list[Event]:
+    """Join the main subgraph's events to its ops; bodies of control flow stay as they are."""
+    main = [event for event in events if event.subgraph == 0]
+    inside = [event for event in main if event.partition is not None]
+    partitions = raw.placement.partitions
+    if len({event.partition for event in inside}) != len(partitions):
+        # A partition without any operator, or another partitioning than the interpreter's: align
+        # all of them at once.
+        inside = [replace(event, partition=0) for event in inside]
+        partitions = (tuple(member for members in partitions for member in members),)
+    joined = {
+        event.id: event for event in join_delegated(inside, raw.ops, dict(enumerate(partitions)))
+    }
+    homes = {
+        op: number for number, members in enumerate(raw.placement.partitions) for op in members
+    }
+    for event in joined.values():
+        if event.op_index is not None:
+            joined[event.id] = replace(event, partition=homes[event.op_index])
+    return [joined.get(event.id, event) for event in events]
+
+
+def _corrected(events: Sequence[Event], raw: RawProfile) -> list[Event]:
+    """Take off the further clock readings of a concatenation.
+
+    XNNPACK copies each operand by an operator of its own and reads the clock after each
+    (`src/runtime.c`, `xnn_invoke_runtime`).
+    """
+    cost_ns = float(raw.clock["cost_ns"])
+    corrected = []
+    for event in events:
+        ours = event.kind == "CONCATENATION" and event.place == "xnnpack" and not event.subgraph
+        further = len(raw.ops[event.op_index or 0].inputs) - 1 if ours else 0
+        samples_ns = tuple(max(0.0, one - further * cost_ns) for one in event.samples_ns)
+        corrected.append(replace(event, samples_ns=samples_ns) if further > 0 else event)
+    return corrected
+
+
+def _with_work(events: Sequence[Event], ops: Sequence[Op]) -> list[Event]:
+    """Put each op's multiplications and bytes on the longest of its events."""
+    longest: dict[int, Event] = {}
+    for event in events:
+        if event.subgraph == 0 and event.op_index is not None and event.op_index < len(ops):
+            best = longest.get(event.op_index)
+            if best is None or event.median_ns > best.median_ns:
+                longest[event.op_index] = event
+    counted = {
+        event.id: replace(
+            event, macs=work.macs(ops[index]), moved_bytes=work.moved_bytes(ops[index])
+        )
+        for index, event in longest.items()
+    }
+    return [counted.get(event.id, event) for event in events]
+
+
+def _excess(raw: RawProfile, events: Sequence[Event]) -> str:
+    """The self-check: parts that sum to more than the whole, beyond what the clock explains."""
+    slack_ns = float(raw.clock["tick_ns"]) + _CLOCK_SLACK * float(raw.clock["cost_ns"])
+    operators_ns, total_ns = sum(event.median_ns for event in events), median(raw.total_ns)
+    if operators_ns <= _EXCESS * total_ns + slack_ns * len(events):
+        return ""
+    return f"the operators sum to {operators_ns:.0f} ns, the whole model to {total_ns:.0f} ns"
+
+
+def _measured(raw: RawProfile) -> list[Event]:
+    return _with_work(_corrected(_joined(_events(raw), raw), raw), raw.ops)
+
+
+def to_trace(raw: RawProfile, doubt: str = "") -> Trace:
+    """Make a trace: operators with their ops, and the unaccounted rest as the last event.
+
+    `doubt` is what the caller already knows against the measurement; it is kept in `run.reason`.
+    Without operators, the reason says why.
+    """
+    events = _measured(raw) if raw.markers else []
+    operator_level = bool(events)
+    reason = "; ".join(filter(None, [raw.reason, doubt, _excess(raw, events)]))
+    run = local_run(
+        runtime="LiteRT",
+        clock=raw.clock,
+        versions=raw.versions,
+        counts={"warmup": raw.warmup, "runs": len(raw.total_ns), "threads": raw.threads},
+        model=raw.model,
+        reason=reason,
+    )
+    if operator_level:
+        explained_ns = sum(event.median_ns for event in events)
+        events.append(unaccounted(len(events), median(raw.total_ns), explained_ns))
+    run = replace(run, operator_level=operator_level)
+    return Trace(run=run, events=tuple(events), total_ns=raw.total_ns, ops=raw.ops)

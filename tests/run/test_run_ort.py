@@ -1,0 +1,108 @@
+"""Running ONNX files in the child."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tiny_models as tiny
+from onnx import TensorProto, helper
+
+from straightway.errors import InvalidModel, InvalidRequest, ToolFailed
+from straightway.run import ort
+from straightway.run.process import Child
+
+X = np.array([[1, 2, 3], [-1, 0, 1]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def child():
+    with Child(engines=["onnxruntime"]) as one:
+        yield one
+
+
+def test_outputs_and_interior_values_by_name(child, tmp_path):
+    path = tiny.onnx_net(tmp_path / "m.onnx")
+    plain = child.call(ort.run(path, {"x": X}))
+    assert plain.keys() == {"y"}
+    more = child.call(ort.run(path, {"x": X}, extra_outputs=["product", "y"], optimise=False))
+    assert list(more) == ["y", "product"]
+    np.testing.assert_allclose(more["y"], plain["y"], rtol=1e-5)
+    assert more["product"].shape == (2, 700)
+    only = child.call(ort.run(path, {"x": X}, extra_outputs=["product"], outputs=["product"]))
+    np.testing.assert_allclose(only["product"], more["product"], rtol=1e-5)
+
+
+def test_a_long_name_still_fits_the_appended_message(child, tmp_path):
+    name = "n" * 300
+    nodes = [helper.make_node("Neg", ["x"], [name]), helper.make_node("Abs", [name], ["y"])]
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "xy"]
+    path = tiny.onnx_file(tmp_path / "m.onnx", nodes, value[:1], value[1:])
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(
+        child.call(ort.run(path, {"x": x}, extra_outputs=[name]))[name], -x
+    )
+
+
+def test_external_data_is_found_beside_the_file_also_with_interior_values(child, tmp_path):
+    inside = tiny.onnx_net(tmp_path / "inside.onnx")
+    path = tiny.onnx_net(
+        tmp_path / "outside.onnx", save_as_external_data=True, location="data.bin", size_threshold=0
+    )
+    assert (tmp_path / "data.bin").exists()
+    expected = child.call(ort.run(inside, {"x": X}))["y"]
+    got = child.call(ort.run(path, {"x": X}, extra_outputs=["product"]))
+    np.testing.assert_array_equal(got["y"], expected)
+
+
+def test_a_changed_file_is_read_again(child, tmp_path):
+    path = tmp_path / "m.onnx"
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in "xy"]
+    x = np.array([1, 2], np.float32)
+    for op, expected in (("Neg", -x), ("Exp", np.exp(x))):
+        nodes = [helper.make_node(op, ["x"], ["y"], name=op * 9)]
+        tiny.onnx_file(path, nodes, value[:1], value[1:])
+        np.testing.assert_allclose(child.call(ort.run(path, {"x": x}))["y"], expected, rtol=1e-6)
+
+
+def test_bfloat16_crosses_the_pipe(child, tmp_path):
+    nodes = [
+        helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BFLOAT16),
+        helper.make_node("Cast", ["b"], ["back"], to=TensorProto.FLOAT),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]),
+        helper.make_tensor_value_info("b", TensorProto.BFLOAT16, [2]),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("y", TensorProto.BFLOAT16, [2]),
+        helper.make_tensor_value_info("back", TensorProto.FLOAT, [2]),
+    ]
+    path = tiny.onnx_file(tmp_path / "m.onnx", nodes, inputs, outputs)
+    x = np.array([1.5, -2], np.float32)
+    got = child.call(ort.run(path, {"x": x, "b": x.astype(ml_dtypes.bfloat16)}))
+    assert got["y"].dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(got["y"].astype(np.float32), x)
+    np.testing.assert_array_equal(got["back"], x)
+
+
+def test_strings_cross_the_pipe(child, tmp_path):
+    value = [helper.make_tensor_value_info(n, TensorProto.STRING, [2]) for n in "xy"]
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    path = tiny.onnx_file(tmp_path / "m.onnx", nodes, value[:1], value[1:])
+    got = child.call(ort.run(path, {"x": np.array(["é", "b"])}))
+    assert got["y"].tolist() == ["é", "b"]
+
+
+def test_faults_are_told_apart(child, tmp_path):
+    garbage = tmp_path / "g.onnx"
+    garbage.write_bytes(b"garbage")
+    with pytest.raises(InvalidModel, match=r"can't read g\.onnx"):
+        child.call(ort.run(garbage, {}))
+    with pytest.raises(InvalidModel, match="missing"):
+        child.call(ort.run(tmp_path / "missing.onnx", {}))
+    path = tiny.onnx_net(tmp_path / "m.onnx")
+    with pytest.raises(InvalidRequest, match="refuses the inputs"):
+        child.call(ort.run(path, {"x": X[:, :2]}))
+    with pytest.raises(InvalidRequest, match="refuses the inputs"):
+        child.call(ort.run(path, {}))
+    with pytest.raises(ToolFailed, match="nothing_of_that_name"):
+        child.call(ort.run(path, {"x": X}, extra_outputs=["nothing_of_that_name"]))
