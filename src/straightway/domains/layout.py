@@ -35,6 +35,11 @@ class Layout:
     plan: Plan
     places: dict[Value, Place]
     atoms: Atoms
+    channels_last_io: bool
+
+    def io_dims(self, value: Value) -> list[int]:
+        """The model's dimensions of an input or output, in the order in which the file has them."""
+        return last_dims(value.rank) if self.channels_last_io else list(range(value.rank))
 
     def restore(self, value: Value, array: np.ndarray) -> np.ndarray:
         """Bring what the stored tensor of `value` holds to the model's dimension order."""
@@ -76,7 +81,9 @@ def lay_out(graph: Graph, outputs: Sequence[str], *, channels_last_io: bool = Fa
     _finish(graph, outputs, store, channels_last_io=channels_last_io)
     places = {v: Place(tensor=s.first[1], order=s.order) for v, s in store.values.items()}
     plan = make_plan(solution, store.moves)
-    return Layout(graph=target, plan=plan, places=places, atoms=atoms)
+    return Layout(
+        graph=target, plan=plan, places=places, atoms=atoms, channels_last_io=channels_last_io
+    )
 
 
 def _finish(graph: Graph, names: Sequence[str], store: Store, *, channels_last_io: bool) -> None:

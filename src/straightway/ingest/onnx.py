@@ -69,6 +69,7 @@ class _Reader:
         for node in self.ordered(source):
             edit.append(graph, self.read_node(graph, node))
         edit.set_outputs(graph, [self.known(v, "the graph's outputs") for v in source.outputs])
+        graph.output_names = [value.name for value in graph.outputs]
         return graph
 
     def value(self, graph: Graph, source: onnx_ir.Value) -> Value:

@@ -98,15 +98,16 @@ def replace_uses(old: Value, new: Value) -> None:
 def replace(old: Node, values: Sequence[Value], origins: Origins = frozenset()) -> None:
     """Let the results of `old` be `values`, and drop the node.
 
-    The nodes that make `values` take over what `old` stands for, so that no origin is lost. A graph
-    output keeps its name: a new result takes over the old value's.
+    The nodes that make `values` take over what `old` stands for, so that no origin is lost, and the
+    values take over the names of those that they replace: a name always means the same tensor of
+    the user's model, though folding may have changed what its node computed before.
     """
     graph = old.graph
     for before, after in zip(old.outputs, values, strict=True):
         producer = after.producer
         if producer is not None:
             producer.origins = merge(producer.origins, old.origins, origins)
-        if graph is not None and graph.is_output(before) and may_rename(graph, after):
+        if graph is not None and may_rename(graph, after):
             before.name, after.name = after.name, before.name
         replace_uses(before, after)
     remove(old)

@@ -128,12 +128,13 @@ class Graph:
     """Inputs, a doubly linked list of nodes in topological order, and outputs.
 
     The outputs are the operands of `exit`, a node that no list holds: so replacing a value's uses
-    reaches the graph's outputs too.
+    reaches the graph's outputs too. `output_names` are what the user's model calls them.
     """
 
     name: str = ""
     inputs: list[Value] = field(default_factory=list)
     exit: Node = field(default_factory=lambda: Node(Op(dialect="ir", name="exit"), [], []))
+    output_names: list[str] = field(default_factory=list)
     opsets: dict[str, int] = field(default_factory=dict)
     first: Node | None = None
     last: Node | None = None

@@ -48,9 +48,8 @@ class _Lowerer:
 
     def run(self) -> Lowered:
         """Lower inputs, nodes, outputs."""
-        reserved = [*self.source.inputs, *self.source.outputs]
-        for value in reserved:
-            self.target.taken[value.name] = 0
+        for name in (*(v.name for v in self.source.inputs), *self.source.output_names):
+            self.target.taken[name] = 0
         for value in self.source.inputs:
             made = Value(value.name, value.type)
             self.env[value] = made
@@ -62,7 +61,7 @@ class _Lowerer:
             edit.set_outputs(self.target, [v for v in found if v is not None])
         return Lowered(
             graph=self.target,
-            outputs=tuple(v.name for v in self.source.outputs),
+            outputs=tuple(self.source.output_names),
             values=self.env,
             refusals=tuple(self.refusals),
         )

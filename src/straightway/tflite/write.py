@@ -1,5 +1,6 @@
 """The graph of written ops as a TFLite flatbuffer: one writer for all ops."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,10 +43,12 @@ class Written:
     operators: dict[Node, int]
 
 
-def write(graph: Graph, *, description: str = "straightway") -> Written:
+def write(
+    graph: Graph, *, extra_outputs: Sequence[Value] = (), description: str = "straightway"
+) -> Written:
     """Serialise a graph of written nodes (physical tensors, option fields as attributes).
 
-    The same graph gives the same bytes. Raises Unsupported where the weights pass 2 GB, before
+    `extra_outputs` are returned as well, after the graph's own: to look inside. The same graph gives the same bytes. Raises Unsupported where the weights pass 2 GB, before
     anything is built.
     """
     total = sum(v.const.nbytes for v in graph.values() if v.const is not None)
@@ -53,7 +56,7 @@ def write(graph: Graph, *, description: str = "straightway") -> Written:
         raise Unsupported(
             f"a flatbuffer holds at most {LARGEST_BUFFER_BYTES:,} bytes; the weights take {total:,}"
         )
-    return _Writer(graph, description).finish()
+    return _Writer(graph, description).finish([*graph.outputs, *extra_outputs])
 
 
 class _AlignedBuffer:
@@ -96,26 +99,26 @@ class _Writer:
         self.subgraph.operators = []
         self.model.subgraphs = [self.subgraph]
 
-    def finish(self) -> Written:
+    def finish(self, outputs: list[Value]) -> Written:
         """Write inputs, operators, outputs, and one signature that names them."""
         self.subgraph.name = (self.graph.name or "main").encode()
         self.subgraph.inputs = self.indices(self.graph.inputs)
         for node in self.graph.nodes:
             self.operators[node] = len(self.subgraph.operators)
             self.subgraph.operators.append(self.operator(node))
-        self.subgraph.outputs = self.indices(self.graph.outputs)
-        self.model.signatureDefs = [self.signature()]
+        self.subgraph.outputs = self.indices(outputs)
+        self.model.signatureDefs = [self.signature(outputs)]
         builder = flatbuffers.Builder(1024)
         builder.Finish(self.model.Pack(builder), b"TFL3")
         return Written(data=bytes(builder.Output()), tensors=self.tensors, operators=self.operators)
 
-    def signature(self) -> Any:
+    def signature(self, outputs: list[Value]) -> Any:
         """Name inputs and outputs as the model does."""
         made = schema.SignatureDefT()
         made.signatureKey = b"serving_default"
         made.subgraphIndex = 0
         made.inputs = [self.tensor_map(v) for v in self.graph.inputs]
-        made.outputs = [self.tensor_map(v) for v in self.graph.outputs]
+        made.outputs = [self.tensor_map(v) for v in outputs]
         return made
 
     def tensor_map(self, value: Value) -> Any:
@@ -125,7 +128,7 @@ class _Writer:
         made.tensorIndex = self.tensors[value]
         return made
 
-    def indices(self, values: "list[Value] | list[Value | None]") -> np.ndarray:
+    def indices(self, values: "Sequence[Value | None]") -> np.ndarray:
         """Tensor indices; −1 stands for an absent operand."""
         return np.array([-1 if v is None else self.tensor(v) for v in values], np.int32)
 

@@ -1,0 +1,190 @@
+"""`convert`: ONNX to TFLite, verified."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from straightway.errors import InvalidRequest
+from straightway.flow import files
+from straightway.flow.inputs import Arrays, load_inputs, make_inputs
+from straightway.flow.translate import Translation, read, translate
+from straightway.flow.verify import Verification, mismatch, temporary, verify_file
+from straightway.ingest.onnx import ShapeRequest
+from straightway.ir import Graph
+from straightway.remark import Remark
+from straightway.run.process import Child
+
+SEEDS = (0, 1, 2)
+Step = Callable[[str], None]
+InputOutput = Literal["keep", "nhwc"]
+
+
+def quiet(_: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the user asks of a conversion.
+
+    `dims` fixes symbols by name, `shapes` whole inputs. `io`: "nhwc" gives inputs and outputs of
+    three or more dimensions the order N, spatial, channels. `inputs`: an .npz to compare on instead
+    of seeded arrays. `step` is told what is being done.
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    io: InputOutput = "keep"
+    inputs: Path | None = None
+    seeds: Sequence[int] = SEEDS
+    step: Step = quiet
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the model."""
+        if self.io not in ("keep", "nhwc"):
+            raise InvalidRequest(f"io is 'keep' or 'nhwc'; got '{self.io}'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """A TFLite file, what was done to make it, and the proof that it computes the same.
+
+    `path` is None where the file was only made in memory; `verification` None with `verify=False`.
+    """
+
+    model: Path
+    path: Path | None
+    data: bytes
+    translation: Translation
+    verification: Verification | None
+    arrays: Arrays
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What each step did, could not do, or measured."""
+        return self.translation.remarks
+
+
+def convert(
+    model: str | Path,
+    output: str | Path | None = None,
+    *,
+    verify: bool = True,
+    request: Request | None = None,
+    child: Child | None = None,
+    **options: object,
+) -> Conversion:
+    """Convert an ONNX model to a TFLite file, and prove that it computes the same numbers.
+
+    `options` are the fields of `Request` (`dims`, `shapes`, `io`, `inputs`, `seeds`, `step`).
+    Raises InvalidModel, Unsupported (all refused nodes together), Mismatch (the file is kept under
+    another name), ToolFailed, InvalidRequest. Nothing is written unless all is well.
+    """
+    asked = request or _request(options)
+    path, target = Path(model), Path(output) if output is not None else None
+    if target is not None:
+        files.check_output(target, path)
+    if not verify:
+        return _finish(path, target, _translate(path, asked), None)
+    if child is not None:
+        return _verified(path, target, asked, child)
+    with Child(engines=["litert", "onnxruntime"]) as own:
+        return _verified(path, target, asked, own)
+
+
+def _request(options: Mapping[str, object]) -> Request:
+    try:
+        return Request(**options)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidRequest(f"convert: {error}") from error
+
+
+def _translate(path: Path, request: Request) -> Translation:
+    request.step("reading")
+    source = read(path, ShapeRequest(dims=request.dims, shapes=request.shapes))
+    request.step("converting")
+    return translate(source, channels_last_io=request.io == "nhwc")
+
+
+def _verified(path: Path, target: Path | None, request: Request, child: Child) -> Conversion:
+    request.step("reading")
+    source = read(path, ShapeRequest(dims=request.dims, shapes=request.shapes))
+    sets = input_sets(source, request)
+    request.step("converting")
+    translation = translate(source, channels_last_io=request.io == "nhwc")
+    return _finish(path, target, translation, _Proof(child=child, sets=sets, step=request.step))
+
+
+def input_sets(source: Graph, request: Request) -> list[Arrays]:
+    """The inputs to compare on: the user's, or one set for each seed."""
+    if request.inputs is not None:
+        return [load_inputs(request.inputs, source)]
+    return [make_inputs(source, seed) for seed in request.seeds]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Proof:
+    """What a verification needs."""
+
+    child: Child
+    sets: list[Arrays]
+    step: Step
+
+
+def _finish(
+    path: Path, target: Path | None, translation: Translation, proof: _Proof | None
+) -> Conversion:
+    """Write, verify, and only then put the file in its place."""
+    data = translation.written.data
+    found = None
+    if target is None:
+        if proof is not None:
+            with temporary(".tflite") as draft:
+                draft.write_bytes(data)
+                found = _prove(path, draft, translation, proof)
+            if not found.equal:
+                raise mismatch(path, None, found)
+        return _conversion(path, None, translation, found, proof)
+    with files.written(target, data) as draft:
+        if proof is not None:
+            found = _prove(path, draft, translation, proof)
+            if not found.equal:
+                kept = target.with_suffix(".mismatch.tflite")
+                draft.replace(kept)
+                raise mismatch(path, kept, found)
+    return _conversion(path, target, translation, found, proof)
+
+
+def _prove(path: Path, draft: Path, translation: Translation, proof: _Proof) -> Verification:
+    proof.step("comparing with onnxruntime")
+    sets = proof.sets
+    if translation.layout.channels_last_io:
+        sets = [stored_inputs(translation, arrays) for arrays in sets]
+    return verify_file(proof.child, path, draft, translation, proof.sets, sets)
+
+
+def stored_inputs(translation: Translation, arrays: Arrays) -> Arrays:
+    """Inputs in the order of dimensions that the file takes."""
+    values = {v.name: v for v in translation.lowered.graph.inputs}
+    return {
+        name: array.transpose(translation.layout.io_dims(values[name]))
+        for name, array in arrays.items()
+    }
+
+
+def _conversion(
+    path: Path,
+    target: Path | None,
+    translation: Translation,
+    found: Verification | None,
+    proof: _Proof | None,
+) -> Conversion:
+    return Conversion(
+        model=path,
+        path=target,
+        data=translation.written.data,
+        translation=translation,
+        verification=found,
+        arrays=proof.sets[0] if proof is not None else {},
+    )

@@ -1,0 +1,97 @@
+"""Seeded inputs of the inputs' kind: images, tokens, masks."""
+
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from straightway.errors import InvalidRequest
+from straightway.ir import Graph, Node, Value
+
+Arrays = dict[str, np.ndarray]
+
+# What hands token ids on to the lookup that they index.
+CARRIERS = {
+    "Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Slice",
+    "Concat", "Expand", "Gather", "Split", "Where", "Max", "Clip",
+}  # fmt: skip
+MOST_STEPS = 400
+DEFAULT_LIMIT = 100
+
+
+def make_inputs(graph: Graph, seed: int) -> Arrays:
+    """Make one array for each input of an ingested graph.
+
+    Floats are uniform in [0, 1); integers in [0, n) where n is the size of the smallest table that
+    they index (100 where none is found); truth values, and integers called masks, mostly true.
+    """
+    rng = np.random.default_rng(seed)
+    return {value.name: _make(value, rng) for value in graph.inputs}
+
+
+def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
+    shape, dtype = value.shape, value.dtype
+    is_mask = "mask" in value.name.lower()
+    if dtype == np.bool_ or (is_mask and np.issubdtype(dtype, np.integer)):
+        return np.asarray(rng.random(shape) < 0.75).astype(dtype)
+    if np.issubdtype(dtype, np.integer):
+        low, high = 0, min(index_limit(value), int(np.iinfo(dtype).max))
+        return np.asarray(rng.integers(low, max(high, 1), shape)).astype(dtype)
+    return np.asarray(rng.random(shape)).astype(dtype)
+
+
+def index_limit(value: Value) -> int:
+    """The size of the smallest axis that these integers index, as far as the graph shows."""
+    limit = None
+    waiting, seen = deque([value]), {value}
+    for _ in range(MOST_STEPS):
+        if not waiting:
+            break
+        current = waiting.popleft()
+        for node, position in current.uses:
+            found = _indexed(node, position)
+            if found is not None:
+                limit = found if limit is None else min(limit, found)
+            elif node.op.name in CARRIERS:
+                fresh = [v for v in node.outputs if v not in seen]
+                seen.update(fresh)
+                waiting.extend(fresh)
+    return DEFAULT_LIMIT if limit is None else limit
+
+
+def _indexed(node: Node, position: int) -> int | None:
+    """The size of the axis that operand `position` indexes, if it does."""
+    if node.op.name == "OneHot" and position == 0:
+        depth = node.inputs[1]
+        known = depth is not None and depth.const is not None
+        return int(np.ravel(depth.const)[0]) if known and depth is not None else None  # type: ignore[arg-type]
+    if node.op.name not in ("Gather", "GatherElements") or position != 1:
+        return None
+    table = node.inputs[0]
+    if table is None or table.type is None:
+        return None
+    size = table.type.shape[node.attrs.get("axis", 0)]
+    return size if isinstance(size, int) else None
+
+
+def load_inputs(path: Path, graph: Graph) -> Arrays:
+    """Read inputs from an .npz file: one array for each input, by name.
+
+    Raises InvalidRequest where one is missing or has another shape or type.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            found: Mapping[str, np.ndarray] = {name: data[name] for name in data.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidRequest(f"{path}: is no .npz file of arrays: {error}") from error
+    for value in graph.inputs:
+        array = found.get(value.name)
+        if array is None:
+            raise InvalidRequest(f"{path}: lacks '{value.name}'; it holds {sorted(found)}")
+        if array.shape != value.shape or array.dtype != value.dtype:
+            raise InvalidRequest(
+                f"{path}: '{value.name}' is {array.dtype}{list(array.shape)}; "
+                f"the model takes {value.dtype}{list(value.shape)}"
+            )
+    return {value.name: found[value.name] for value in graph.inputs}

@@ -1,0 +1,134 @@
+"""ONNX to TFLite without running anything: ingest, passes, lowering, layout, writing."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from straightway.domains.layout import Layout, lay_out
+from straightway.errors import Unsupported
+from straightway.ingest.onnx import ShapeRequest, ingest
+from straightway.ir import Graph, Value
+from straightway.ir.verify import verify
+from straightway.lower.lowering import Lowered, lower_graph
+from straightway.passes import activation
+from straightway.passes.pipeline import prepare
+from straightway.remark import Remark
+from straightway.tflite.write import Written, write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation:
+    """A TFLite file in memory, and how it came to be.
+
+    `source` is the prepared graph of the model, `node_count` its nodes before. `steps_s` is the CPU
+    time of each step, in seconds.
+    """
+
+    source: Graph
+    node_count: int
+    lowered: Lowered
+    layout: Layout
+    written: Written
+    remarks: tuple[Remark, ...]
+    steps_s: dict[str, float]
+
+    def interior(self) -> dict[str, Value]:
+        """Values of the model that can be compared, by the model's names, in order.
+
+        The written tensor of each holds the same numbers, perhaps in another order.
+        """
+        found: dict[str, Value] = {}
+        tensors = set()
+        ends = {*self.source.output_names, *(v.name for v in self.source.inputs)}
+        for node in self.source.nodes:
+            for value in node.outputs:
+                logical = self.lowered.values.get(value)
+                place = self.layout.places.get(logical) if logical is not None else None
+                if place is None or value.name in ends or place.tensor in tensors:
+                    continue
+                if place.tensor in self.written.tensors and place.tensor.producer is not None:
+                    tensors.add(place.tensor)
+                    found[value.name] = value
+        return found
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """CPU time of named steps, in seconds."""
+
+    steps_s: dict[str, float] = field(default_factory=dict)
+    started: float = field(default_factory=time.process_time)
+
+    def lap(self, name: str) -> None:
+        """End a step."""
+        now = time.process_time()
+        self.steps_s[name] = self.steps_s.get(name, 0.0) + now - self.started
+        self.started = now
+
+
+def read(path: Path, request: ShapeRequest | None = None) -> Graph:
+    """Read the model with the requested shapes."""
+    return ingest(path, request)
+
+
+def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
+    """Turn an ingested graph into a TFLite file.
+
+    Raises Unsupported for all refused nodes together.
+    """
+    watch = Stopwatch()
+    node_count = sum(1 for _ in source.nodes)
+    remarks = prepare(source)
+    watch.lap("prepare")
+    lowered = lower_graph(source)
+    if lowered.refusals:
+        raise refused(source, lowered.refusals)
+    remarks += activation.run(lowered.graph)
+    drop_dead(lowered.graph)
+    watch.lap("lower")
+    layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=channels_last_io)
+    verify(layout.graph, typed=True)
+    remarks += layout.plan.remarks()
+    watch.lap("layout")
+    written = write(layout.graph)
+    watch.lap("write")
+    return Translation(
+        source=source,
+        node_count=node_count,
+        lowered=lowered,
+        layout=layout,
+        written=written,
+        remarks=tuple(remarks),
+        steps_s=watch.steps_s,
+    )
+
+
+def drop_dead(graph: Graph) -> None:
+    """Remove lowered ops that nothing uses."""
+    from straightway.passes import dead  # noqa: PLC0415
+
+    dead.run(graph)
+
+
+def refused(source: Graph, refusals: Sequence[Remark]) -> Unsupported:
+    """Name every refused node at once, grouped by reason."""
+    total = sum(1 for _ in source.nodes)
+    lines = [f"{len(refusals)} of {total} nodes can't become TFLite ops:"]
+    for reason, group in group_by_reason(refusals).items():
+        names = ", ".join(f"'{r.node}'" for r in group[:4])
+        more = f" and {len(group) - 4} more" if len(group) > 4 else ""
+        lines.append(f"  {reason}\n    {group[0].op}: {names}{more}")
+        if group[0].source:
+            lines.append(f"    from {group[0].source}")
+        if group[0].remedy:
+            lines.append(f"    what works: {group[0].remedy}")
+    return Unsupported("\n".join(lines), refusals)
+
+
+def group_by_reason(refusals: Sequence[Remark]) -> dict[str, list[Remark]]:
+    """Put refusals with the same operator and text together."""
+    groups: dict[tuple[str, str], list[Remark]] = {}
+    for remark in refusals:
+        groups.setdefault((remark.op, remark.text), []).append(remark)
+    return {text: group for (_, text), group in groups.items()}

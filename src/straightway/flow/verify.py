@@ -1,0 +1,250 @@
+"""Does the written file compute the same numbers? Asked of the engines, in a child process."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from straightway.errors import Mismatch, ToolFailed
+from straightway.flow.inputs import Arrays
+from straightway.flow.tolerance import Check, compare
+from straightway.flow.translate import Translation
+from straightway.ir import Value
+from straightway.remark import Remark
+from straightway.run import litert, ort
+from straightway.run.litert import Ran
+from straightway.run.process import Child
+from straightway.tflite.write import write
+
+STEP = "flow.verify"
+INTERIOR_VALUES = 12
+BISECT_BATCH = 64
+MOST_INTERIOR_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first node whose result differs, in the order of the model."""
+
+    node: str
+    op: str
+    source: str
+    check: Check
+
+    def __str__(self) -> str:
+        place = f" at {list(self.check.place)}" if self.check.place else ""
+        return (
+            f"first differing node: {self.op} '{self.node}': '{self.check.name}'{place} is "
+            f"{self.check.got:.7g}, should be {self.check.want:.7g}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """Every comparison made: outputs for each seed, interior values, and where it first differs."""
+
+    outputs: tuple[Check, ...]
+    interior: tuple[Check, ...]
+    seeds: int
+    difference: Difference | None = None
+    ran: Ran
+
+    @property
+    def equal(self) -> bool:
+        """Whether everything compared is equal by the table of tolerances."""
+        return all(check.equal for check in (*self.outputs, *self.interior))
+
+    @property
+    def worst(self) -> Check:
+        """The comparison that comes nearest its bound, or passes it farthest."""
+        return max((*self.outputs, *self.interior), key=_nearness)
+
+
+def _nearness(check: Check) -> tuple[bool, float]:
+    share = check.max_error / check.bound if check.bound else check.max_error
+    return (not check.equal, share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What onnxruntime gives for one set of inputs: optimised, not optimised, interior values."""
+
+    inputs: Arrays
+    optimised: Mapping[str, np.ndarray]
+    plain: Mapping[str, np.ndarray]
+
+
+def reference(child: Child, model: Path, inputs: Arrays) -> Reference:
+    """Run the model by onnxruntime with and without its optimisations."""
+    optimised = child.call(ort.run(model, inputs))
+    plain = child.call(ort.run(model, inputs, optimise=False))
+    return Reference(inputs=inputs, optimised=optimised, plain=plain)
+
+
+def verify_file(
+    child: Child,
+    model: Path,
+    result: Path,
+    translation: Translation,
+    inputs: Sequence[Arrays],
+    stored: Sequence[Arrays],
+) -> Verification:
+    """Compare the written file with onnxruntime on every set of inputs.
+
+    `stored` are the same inputs as the file takes them. Outputs on all sets, interior values on the first. Where something differs, all interior
+    values are looked at until the first differing node is found.
+    """
+    checks: list[Check] = []
+    ran = None
+    for arrays, given in zip(inputs, stored, strict=True):
+        ran = child.call(litert.run(result, list(given.values())))
+        expected = reference(child, model, arrays)
+        checks += _outputs(translation, expected, ran.outputs)
+    if ran is None:
+        raise ValueError("there are no inputs to compare on")
+    chosen = choose(translation.interior(), INTERIOR_VALUES)
+    look = _Inside(child, model, translation, inputs[0], stored[0])
+    interior = look.checks(chosen) if chosen else []
+    difference = None
+    if not all(c.equal for c in (*checks, *interior)):
+        difference = look.first_difference()
+    return Verification(
+        outputs=tuple(checks),
+        interior=tuple(interior),
+        seeds=len(inputs),
+        difference=difference,
+        ran=ran,
+    )
+
+
+def _outputs(
+    translation: Translation, expected: Reference, outputs: Sequence[np.ndarray]
+) -> list[Check]:
+    checks = []
+    for value, name, got in zip(
+        translation.lowered.graph.outputs, translation.source.output_names, outputs, strict=True
+    ):
+        order = translation.layout.io_dims(value)
+        found = got.transpose(np.argsort(order)) if got.ndim == len(order) else got
+        checks.append(compare(name, expected.plain[name], found, expected.optimised[name]))
+    return checks
+
+
+def choose(values: Mapping[str, Value], count: int) -> list[str]:
+    """Pick values evenly from the whole depth of the model, small enough to hold."""
+    total = 0
+    names = list(values)
+    step = max(len(names) / count, 1.0)
+    chosen = []
+    for k in range(min(count, len(names))):
+        name = names[int(k * step)]
+        total += values[name].known_type.size_bytes
+        if total > MOST_INTERIOR_BYTES:
+            break
+        chosen.append(name)
+    return chosen
+
+
+class _Inside:
+    """Looks at interior values: of the model by extra outputs, of the file by a variant of it."""
+
+    def __init__(self, child: Child, model: Path, translation: Translation, inputs: Arrays) -> None:
+        self.child = child
+        self.model = model
+        self.translation = translation
+        self.inputs = inputs
+        self.stored = stored
+        self.values = translation.interior()
+
+    def checks(self, names: Sequence[str]) -> list[Check]:
+        """Compare some interior values."""
+        wanted = self.child.call(
+            ort.run(self.model, self.inputs, optimise=False, outputs=names, extra_outputs=names)
+        )
+        found = self.run_variant(names)
+        return [
+            compare(name, wanted[name], array)
+            for name, array in zip(names, found, strict=True)
+            if name in wanted
+        ]
+
+    def run_variant(self, names: Sequence[str]) -> list[np.ndarray]:
+        """Run the file with more outputs, and bring these to the model's dimension order."""
+        lowered, layout = self.translation.lowered.values, self.translation.layout
+        logical = [lowered[self.values[name]] for name in names]
+        tensors = [layout.places[value].tensor for value in logical]
+        with temporary(".tflite") as path:
+            path.write_bytes(write(layout.graph, extra_outputs=tensors).data)
+            ran = self.child.call(litert.run(path, list(self.stored.values())))
+        arrays = ran.outputs[-len(tensors) :]
+        return [layout.restore(v, array) for v, array in zip(logical, arrays, strict=True)]
+
+    def first_difference(self) -> Difference | None:
+        """Compare everything, in order, until something differs."""
+        names = list(self.values)
+        for batch in batches(names, lambda name: self.values[name].known_type.size_bytes):
+            for check in self.checks(batch):
+                if not check.equal:
+                    return self.difference(check)
+        return None
+
+    def difference(self, check: Check) -> Difference:
+        """Name the node that makes a value, with its source."""
+        node = self.values[check.name].producer
+        source = min(node.origins, default=None) if node is not None else None
+        return Difference(
+            node=node.name if node is not None else "",
+            op=str(node.op) if node is not None else "",
+            source=str(source or ""),
+            check=check,
+        )
+
+
+def batches(names: Sequence[str], size_of: Callable[[str], int]) -> Iterator[list[str]]:
+    """Cut into runs of at most 64 values and 64 MB."""
+    batch: list[str] = []
+    total = 0
+    for name in names:
+        size = size_of(name)
+        if batch and (len(batch) == BISECT_BATCH or total + size > MOST_INTERIOR_BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append(name)
+        total += size
+    if batch:
+        yield batch
+
+
+@contextmanager
+def temporary(suffix: str) -> Iterator[Path]:
+    """A path for a file that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="straightway-") as folder:
+        yield Path(folder) / f"look{suffix}"
+
+
+def mismatch(model: Path, kept: Path | None, found: Verification) -> Mismatch:
+    """Put a failed verification into an error: a fault of ours."""
+    wrong = [check for check in (*found.outputs, *found.interior) if not check.equal]
+    lines = [f"{model}: the written file computes other numbers; this is a fault of straightway"]
+    lines += [f"  '{check.name}' {check.reason}" for check in wrong[:6]]
+    if found.difference is not None:
+        lines.append(f"  {found.difference}")
+    if kept is not None:
+        lines.append(f"  the file is kept as {kept}")
+    remarks = [
+        Remark(
+            kind="missed",
+            step=STEP,
+            node=found.difference.node if found.difference else "",
+            text=f"'{check.name}' {check.reason}",
+            numbers={"max_error": check.max_error, "bound": check.bound},
+        )
+        for check in wrong
+    ]
+    return Mismatch("\n".join(lines), remarks)
+
+
+__all__ = ["Difference", "ToolFailed", "Verification", "mismatch", "verify_file"]
