@@ -1,7 +1,7 @@
 """`convert`: ONNX to TFLite, verified."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +9,7 @@ from straightway.errors import InvalidRequest
 from straightway.flow import files
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs
 from straightway.flow.translate import Translation, read, translate
-from straightway.flow.verify import Verification, mismatch, temporary, verify_file
+from straightway.flow.verify import Feed, Verification, mismatch, temporary, verify_file
 from straightway.ingest.onnx import ShapeRequest
 from straightway.ir import Graph
 from straightway.remark import Remark
@@ -60,6 +60,10 @@ class Conversion:
     verification: Verification | None
     arrays: Arrays
 
+    def at(self, path: Path) -> "Conversion":
+        """The same, once the file stands somewhere."""
+        return replace(self, path=path)
+
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What each step did, could not do, or measured."""
@@ -93,6 +97,16 @@ def convert(
         return _verified(path, target, asked, own)
 
 
+def attempt(model: Path, request: Request) -> Conversion:
+    """Convert in memory and compare; the result may differ: see `verification`."""
+    with Child(engines=["litert", "onnxruntime"]) as child:
+        translation, proof = _prepared(model, request, child)
+        with temporary(".tflite") as draft:
+            draft.write_bytes(translation.written.data)
+            found = _prove(model, draft, translation, proof)
+        return _conversion(model, None, translation, found, proof)
+
+
 def _request(options: Mapping[str, object]) -> Request:
     try:
         return Request(**options)  # type: ignore[arg-type]
@@ -108,12 +122,17 @@ def _translate(path: Path, request: Request) -> Translation:
 
 
 def _verified(path: Path, target: Path | None, request: Request, child: Child) -> Conversion:
+    translation, proof = _prepared(path, request, child)
+    return _finish(path, target, translation, proof)
+
+
+def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation, _Proof]":
     request.step("reading")
     source = read(path, ShapeRequest(dims=request.dims, shapes=request.shapes))
     sets = input_sets(source, request)
     request.step("converting")
     translation = translate(source, channels_last_io=request.io == "nhwc")
-    return _finish(path, target, translation, _Proof(child=child, sets=sets, step=request.step))
+    return translation, _Proof(child=child, sets=sets, step=request.step)
 
 
 def input_sets(source: Graph, request: Request) -> list[Arrays]:
@@ -158,10 +177,8 @@ def _finish(
 
 def _prove(path: Path, draft: Path, translation: Translation, proof: _Proof) -> Verification:
     proof.step("comparing with onnxruntime")
-    sets = proof.sets
-    if translation.layout.channels_last_io:
-        sets = [stored_inputs(translation, arrays) for arrays in sets]
-    return verify_file(proof.child, path, draft, translation, proof.sets, sets)
+    feeds = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in proof.sets]
+    return verify_file(proof.child, path, draft, translation, feeds)
 
 
 def stored_inputs(translation: Translation, arrays: Arrays) -> Arrays:

@@ -69,10 +69,17 @@ def _nearness(check: Check) -> tuple[bool, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """What onnxruntime gives for one set of inputs: optimised, not optimised, interior values."""
+class Feed:
+    """One set of inputs: as the model takes them, and as the file does."""
 
     inputs: Arrays
+    stored: Arrays
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What onnxruntime gives for one set of inputs, optimised and not."""
+
     optimised: Mapping[str, np.ndarray]
     plain: Mapping[str, np.ndarray]
 
@@ -81,32 +88,26 @@ def reference(child: Child, model: Path, inputs: Arrays) -> Reference:
     """Run the model by onnxruntime with and without its optimisations."""
     optimised = child.call(ort.run(model, inputs))
     plain = child.call(ort.run(model, inputs, optimise=False))
-    return Reference(inputs=inputs, optimised=optimised, plain=plain)
+    return Reference(optimised=optimised, plain=plain)
 
 
 def verify_file(
-    child: Child,
-    model: Path,
-    result: Path,
-    translation: Translation,
-    inputs: Sequence[Arrays],
-    stored: Sequence[Arrays],
+    child: Child, model: Path, result: Path, translation: Translation, feeds: Sequence[Feed]
 ) -> Verification:
     """Compare the written file with onnxruntime on every set of inputs.
 
-    `stored` are the same inputs as the file takes them. Outputs on all sets, interior values on the first. Where something differs, all interior
-    values are looked at until the first differing node is found.
+    Outputs on all sets, interior values on the first. Where something differs, all interior values
+    are looked at until the first differing node is found.
     """
     checks: list[Check] = []
     ran = None
-    for arrays, given in zip(inputs, stored, strict=True):
-        ran = child.call(litert.run(result, list(given.values())))
-        expected = reference(child, model, arrays)
-        checks += _outputs(translation, expected, ran.outputs)
+    for feed in feeds:
+        ran = child.call(litert.run(result, list(feed.stored.values())))
+        checks += _outputs(translation, reference(child, model, feed.inputs), ran.outputs)
     if ran is None:
         raise ValueError("there are no inputs to compare on")
     chosen = choose(translation.interior(), INTERIOR_VALUES)
-    look = _Inside(child, model, translation, inputs[0], stored[0])
+    look = _Inside(child, model, translation, feeds[0])
     interior = look.checks(chosen) if chosen else []
     difference = None
     if not all(c.equal for c in (*checks, *interior)):
@@ -114,7 +115,7 @@ def verify_file(
     return Verification(
         outputs=tuple(checks),
         interior=tuple(interior),
-        seeds=len(inputs),
+        seeds=len(feeds),
         difference=difference,
         ran=ran,
     )
@@ -151,18 +152,19 @@ def choose(values: Mapping[str, Value], count: int) -> list[str]:
 class _Inside:
     """Looks at interior values: of the model by extra outputs, of the file by a variant of it."""
 
-    def __init__(self, child: Child, model: Path, translation: Translation, inputs: Arrays) -> None:
+    def __init__(self, child: Child, model: Path, translation: Translation, feed: Feed) -> None:
         self.child = child
         self.model = model
         self.translation = translation
-        self.inputs = inputs
-        self.stored = stored
+        self.feed = feed
         self.values = translation.interior()
 
     def checks(self, names: Sequence[str]) -> list[Check]:
         """Compare some interior values."""
         wanted = self.child.call(
-            ort.run(self.model, self.inputs, optimise=False, outputs=names, extra_outputs=names)
+            ort.run(
+                self.model, self.feed.inputs, optimise=False, outputs=names, extra_outputs=names
+            )
         )
         found = self.run_variant(names)
         return [
@@ -178,7 +180,7 @@ class _Inside:
         tensors = [layout.places[value].tensor for value in logical]
         with temporary(".tflite") as path:
             path.write_bytes(write(layout.graph, extra_outputs=tensors).data)
-            ran = self.child.call(litert.run(path, list(self.stored.values())))
+            ran = self.child.call(litert.run(path, list(self.feed.stored.values())))
         arrays = ran.outputs[-len(tensors) :]
         return [layout.restore(v, array) for v, array in zip(logical, arrays, strict=True)]
 

@@ -1,0 +1,322 @@
+"""What a report shows of a conversion and its measurement."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+from straightway.flow.convert import Conversion
+from straightway.flow.measure import Measurement
+from straightway.flow.tolerance import Check
+from straightway.flow.verify import Difference, Verification
+from straightway.ir import Node
+from straightway.report.summary import category_times
+from straightway.report.view import (
+    CategoryTime,
+    FirstDifference,
+    Latency,
+    LayoutConversion,
+    Machine,
+    ModelFile,
+    OperatorRow,
+    Partition,
+    Plan,
+    ResultFile,
+    Roofline,
+    StepTime,
+    Timing,
+    ValueCheck,
+    Verdict,
+    View,
+)
+from straightway.run.partition import Placement
+from straightway.tflite.rows import ROWS
+from straightway.trace.schema import Event, Trace
+from straightway.trace.statistics import Spread
+from straightway.trace.taxonomy import UNACCOUNTED, category
+from straightway.trace.work import Peak, rate
+
+PACKAGES = ("straightway", "ai-edge-litert", "onnxruntime", "onnx", "numpy")
+
+
+def view_of(
+    conversion: Conversion,
+    verification: Verification,
+    measurement: Measurement | None,
+    *,
+    created: str,
+    command: str = "",
+) -> View:
+    """Gather everything into the plain data of a report."""
+    operators = operator_rows(conversion, verification.ran.placement, measurement)
+    return View(
+        title=conversion.model.name,
+        created=created,
+        command=command,
+        model=_model(conversion),
+        result=_result(conversion),
+        verdict=verdict_of(verification),
+        versions={name: version(name) for name in PACKAGES},
+        machine=_machine(measurement),
+        latency=_latency(measurement),
+        categories=_categories(operators, measurement),
+        operators=tuple(operators),
+        partitions=_partitions(conversion, verification.ran.placement),
+        plan=_plan(conversion, operators),
+        remarks=conversion.remarks,
+        conversion_ns=sum(conversion.translation.steps_s.values()) * 1e9,
+        steps=tuple(
+            StepTime(name=name, time_ns=seconds * 1e9)
+            for name, seconds in conversion.translation.steps_s.items()
+        ),
+        notes=measurement.notes if measurement is not None else (),
+    )
+
+
+def _model(conversion: Conversion) -> ModelFile:
+    translation = conversion.translation
+    opset = translation.source.opsets.get("", translation.source.opsets.get("ai.onnx", 0))
+    return ModelFile(
+        name=conversion.model.name,
+        bytes=conversion.model.stat().st_size,
+        opset=str(opset),
+        nodes=translation.node_count,
+    )
+
+
+def _result(conversion: Conversion) -> ResultFile:
+    name = conversion.path.name if conversion.path is not None else "(in memory)"
+    ops = len(conversion.translation.written.operators)
+    return ResultFile(name=name, bytes=len(conversion.data), ops=ops)
+
+
+def verdict_of(found: Verification) -> Verdict:
+    """Equal or different, with every comparison."""
+    worst = found.worst
+    if found.equal:
+        text = (
+            f"{len(found.outputs)} outputs on {found.seeds} sets of inputs and "
+            f"{len(found.interior)} interior values equal those of onnxruntime"
+        )
+    else:
+        text = f"'{worst.name}' {worst.reason}"
+    return Verdict(
+        status="equal" if found.equal else "different",
+        text=text,
+        worst_error=worst.max_error,
+        tolerance=worst.bound,
+        seeds=found.seeds,
+        outputs=tuple(_check(c) for c in found.outputs),
+        interior_count=len(found.interior),
+        interior=tuple(_check(c) for c in found.interior),
+        first_difference=_difference(found.difference),
+    )
+
+
+def _check(check: Check) -> ValueCheck:
+    return ValueCheck(
+        name=check.name,
+        shape=check.shape,
+        dtype=check.dtype,
+        max_error=float(check.max_error),
+        bound=float(check.bound),
+        equal=bool(check.equal),
+    )
+
+
+def _difference(found: Difference | None) -> FirstDifference | None:
+    if found is None:
+        return None
+    return FirstDifference(
+        node=found.node,
+        op=found.op,
+        element=f"{found.check.name}{list(found.check.place)}",
+        expected=f"{found.check.want:.7g}",
+        got=f"{found.check.got:.7g}",
+        source=found.source,
+    )
+
+
+def _machine(measurement: Measurement | None) -> Machine | None:
+    if measurement is None:
+        return None
+    run, peak = measurement.trace.run, measurement.peak
+    return Machine(
+        cpu=run.cpu or run.device,
+        threads=run.threads,
+        clock=run.clock,
+        peak_gmacs=peak.gmacs.get("float32") if peak is not None else None,
+        peak_gbs=peak.copies[-1][1] if peak is not None and peak.copies else None,
+    )
+
+
+def _latency(measurement: Measurement | None) -> Latency | None:
+    if measurement is None:
+        return None
+    notes = ["CPU time of one thread; both taken in turns in one process"]
+    if not measurement.trace.run.operator_level:
+        notes.append(f"no time per operator: {measurement.trace.run.reason}")
+    return Latency(
+        ours=_timing("LiteRT with XNNPACK", measurement.ours_ns),
+        reference=_timing("onnxruntime", measurement.reference_ns),
+        notes=tuple(notes),
+    )
+
+
+def _timing(engine: str, samples: Sequence[int]) -> Timing:
+    spread = Spread.of(samples)
+    return Timing(
+        engine=engine,
+        median_ns=spread.median,
+        p10_ns=spread.p10,
+        p90_ns=spread.p90,
+        runs=len(samples),
+    )
+
+
+def operator_rows(
+    conversion: Conversion, placement: Placement, measurement: Measurement | None
+) -> list[OperatorRow]:
+    """One row for each written op; events that no op explains come last."""
+    trace = measurement.trace if measurement is not None else None
+    peak = measurement.peak if measurement is not None else None
+    events = _events_by_op(trace)
+    homes = {op: k for k, members in enumerate(placement.partitions) for op in members}
+    rows = [
+        _row(index, node, homes.get(index), events.get(index, []), _Scale(trace=trace, peak=peak))
+        for node, index in conversion.translation.written.operators.items()
+    ]
+    loose = [] if trace is None else _loose(trace)
+    return rows + [_loose_row(len(rows) + k, event, trace) for k, event in enumerate(loose)]
+
+
+class _Scale:
+    """What a row's numbers are relative to."""
+
+    def __init__(self, *, trace: Trace | None, peak: Peak | None) -> None:
+        self.trace = trace
+        self.peak = peak
+        whole = 0.0 if trace is None else max(trace.median_ns, trace.operator_ns)
+        self.whole_ns = whole
+        self.measured = trace is not None and trace.run.operator_level
+
+
+def _events_by_op(trace: Trace | None) -> Mapping[int, list[Event]]:
+    found: dict[int, list[Event]] = {}
+    for event in trace.events if trace is not None else ():
+        if event.op_index is not None and event.subgraph == 0:
+            found.setdefault(event.op_index, []).append(event)
+    return found
+
+
+def _loose(trace: Trace) -> list[Event]:
+    return [e for e in trace.events if e.op_index is None and e.place != UNACCOUNTED]
+
+
+def _row(
+    index: int, node: Node, partition: int | None, events: list[Event], scale: _Scale
+) -> OperatorRow:
+    sources = sorted(node.origins)
+    time_ns = sum(event.median_ns for event in events) if scale.measured else None
+    spread = sum(event.spread.p90 - event.spread.p10 for event in events)
+    longest = max(events, key=lambda event: event.median_ns, default=None)
+    output = node.outputs[0]
+    return OperatorRow(
+        index=index,
+        kind=node.op.name,
+        category=longest.category if longest is not None else category(node.op.name),
+        kernel=longest.name if longest is not None and longest.place == "xnnpack" else "",
+        time_ns=time_ns,
+        spread_ns=spread if scale.measured else None,
+        share=time_ns / scale.whole_ns if time_ns is not None and scale.whole_ns else None,
+        macs=(longest.macs or 0) if longest is not None else 0,
+        moved_bytes=(longest.moved_bytes or 0) if longest is not None else 0,
+        roofline=_roofline(index, time_ns, scale),
+        place=f"xnnpack #{partition}" if partition is not None else "builtin",
+        partition=partition,
+        origins=tuple(dict.fromkeys(source.node for source in sources)),
+        op_types=tuple(dict.fromkeys(source.op for source in sources)),
+        source=next((str(source) for source in sources if str(source)), ""),
+        output_shape=output.shape,
+        dtype=output.dtype.name,
+        remarks=() if partition is not None else (ROWS[node.op.name].refused_by_xnnpack(node),),
+    )
+
+
+def _roofline(index: int, time_ns: float | None, scale: _Scale) -> Roofline | None:
+    if scale.trace is None or scale.peak is None or not time_ns or index >= len(scale.trace.ops):
+        return None
+    found = rate(scale.trace.ops[index], time_ns, scale.peak)
+    if found is None:
+        return None
+    return Roofline(
+        gmacs=found.gmacs or None,
+        gbs=found.gbs,
+        percent_of_peak=100 * found.roofline,
+        bound="compute" if found.bound == "compute" else "memory",
+    )
+
+
+def _loose_row(index: int, event: Event, trace: Trace | None) -> OperatorRow:
+    whole = trace.median_ns if trace is not None else 0.0
+    return OperatorRow(
+        index=index,
+        kind=event.name,
+        category=event.category,
+        kernel=event.kernel or event.name,
+        time_ns=event.median_ns,
+        spread_ns=event.spread.p90 - event.spread.p10,
+        share=event.median_ns / whole if whole else None,
+        place=event.place,
+        partition=event.partition,
+        remarks=("joined to no operator",),
+    )
+
+
+def _categories(
+    rows: Sequence[OperatorRow], measurement: Measurement | None
+) -> tuple[CategoryTime, ...]:
+    if measurement is None or not measurement.trace.run.operator_level:
+        return ()
+    return category_times(rows, measurement.trace.median_ns)
+
+
+def _partitions(conversion: Conversion, placement: Placement) -> tuple[Partition, ...]:
+    nodes = {index: node for node, index in conversion.translation.written.operators.items()}
+    found = []
+    for k, members in enumerate(placement.partitions):
+        following = [op for op in placement.outside if op > max(members)] if members else []
+        cut = nodes[following[0]] if following and k + 1 < len(placement.partitions) else None
+        found.append(
+            Partition(
+                index=k,
+                ops=len(members),
+                place="xnnpack",
+                cut_by=f"{cut.op.name} '{cut.name}'" if cut is not None else "",
+                reason=ROWS[cut.op.name].refused_by_xnnpack(cut) if cut is not None else "",
+            )
+        )
+    return tuple(found)
+
+
+def _plan(conversion: Conversion, rows: Sequence[OperatorRow]) -> Plan:
+    plan = conversion.translation.layout.plan
+    operators = conversion.translation.written.operators
+    times = {row.index: row.time_ns for row in rows}
+    return Plan(
+        minimal=plan.minimal,
+        bound_bytes=None if plan.minimal else plan.bound_bytes,
+        text=plan.verdict(),
+        conversions=tuple(
+            LayoutConversion(
+                value=c.value,
+                from_order=c.given,
+                to_order=c.wanted,
+                bytes=c.size_bytes,
+                cause=f"stored so by {c.made_by}",
+                demanded_by=c.demanded_by,
+                shape=c.shape,
+                operator=operators[c.node],
+                time_ns=times.get(operators[c.node]),
+            )
+            for c in plan.conversions
+        ),
+    )
