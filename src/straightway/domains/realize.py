@@ -365,7 +365,9 @@ class Realizer:
         for name, attr in ROWS[node.op.name].attrs.items():
             value = node.attrs.get(name)
             if attr.role == "spatial" and value is not None:
-                attrs[name] = tuple(value) if len(value) == 2 else (1, *value)
+                pair = tuple(value) if len(value) == 2 else (1, *value)
+                # a stride along a dimension of size 1 would hit whatever is stored there instead
+                attrs[name] = (1, 1) if name == "strides" and is_pointwise(node) else pair
             elif attr.role == "dims":
                 attrs[name] = stored
         return attrs

@@ -1,0 +1,104 @@
+"""`straightway convert`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from straightway.cli.app import (
+    Dims,
+    Json,
+    Shapes,
+    app,
+    errors,
+    parse_dims,
+    parse_shapes,
+    print_json,
+    progress,
+    remark_data,
+)
+
+
+@app.command("convert")
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="MODEL.tflite", show_default=False)
+    ],
+    dim: Dims = None,
+    shape: Shapes = None,
+    io: Annotated[
+        str, typer.Option(help="Layout of inputs and outputs: keep (the model's own) or nhwc.")
+    ] = "keep",
+    inputs: Annotated[
+        Path | None, typer.Option(metavar="NPZ", help="Compare on these inputs.")
+    ] = None,
+    verify: Annotated[bool, typer.Option(help="Run both files and compare the numbers.")] = True,
+    json: Json = False,
+) -> None:
+    """Convert an ONNX model directly to a TFLite file, and prove that it computes the same."""
+    from straightway.flow.convert import Request, convert  # noqa: PLC0415 - after --help
+
+    with errors(as_json=json), progress(f"converting {model.name}") as step:
+        request = Request(
+            dims=parse_dims(dim),
+            shapes=parse_shapes(shape),
+            io=io,  # type: ignore[arg-type]
+            inputs=inputs,
+            step=step,
+        )
+        conversion = convert(model, output, verify=verify, request=request)
+    if json:
+        print_json(summary(conversion))
+        return
+    Console().print("\n".join(lines(conversion)), markup=False, highlight=False, soft_wrap=True)
+
+
+def summary(conversion: Any) -> dict[str, Any]:
+    """The result as plain data."""
+    found, plan = conversion.verification, conversion.translation.layout.plan
+    return {
+        "model": str(conversion.model),
+        "output": str(conversion.path),
+        "bytes": len(conversion.data),
+        "ops": len(conversion.translation.written.operators),
+        "partitions": len(found.ran.placement.partitions) if found is not None else None,
+        "verified": None if found is None else found.equal,
+        "worst_error": None if found is None else float(found.worst.max_error),
+        "bound": None if found is None else float(found.worst.bound),
+        "layout": {
+            "conversions": [str(c) for c in plan.conversions],
+            "minimal": plan.minimal,
+            "cost_bytes": plan.cost_bytes,
+            "bound_bytes": plan.bound_bytes,
+        },
+        "remarks": [remark_data(remark) for remark in conversion.remarks],
+        "cpu_seconds": conversion.translation.steps_s,
+    }
+
+
+def lines(conversion: Any) -> list[str]:
+    """The result in a few lines."""
+    found, translation = conversion.verification, conversion.translation
+    ops = len(translation.written.operators)
+    size = f"{len(conversion.data):,} bytes, {ops} ops from {translation.node_count} nodes"
+    text = [f"{conversion.path}: {size}"]
+    if found is None:
+        text.append("not verified (--no-verify)")
+    else:
+        worst = found.worst
+        text.append(
+            f"equal to onnxruntime: {len(found.outputs)} outputs on {found.seeds} sets of inputs, "
+            f"{len(found.interior)} interior values; nearest to its bound: '{worst.name}', "
+            f"{worst.max_error:.3g} of {worst.bound:.3g}"
+        )
+        partitions, outside = found.ran.placement.partitions, found.ran.placement.outside
+        count = len(partitions)
+        text.append(
+            f"XNNPACK takes {sum(map(len, partitions))} ops in {count} "
+            f"partition{'' if count == 1 else 's'}; {len(outside)} outside"
+        )
+    text.append(translation.layout.plan.verdict())
+    text += [f"  {c}" for c in translation.layout.plan.conversions]
+    return text
