@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,13 @@ import pytest
 import tiny_models as tiny
 
 from straightway.errors import InvalidRequest, ToolFailed
-from straightway.run import capi, litert, ort, peak, profile_engine
+from straightway.run import capi, litert, ort, peak, pieces_engine, profile_engine
+from straightway.run.litert_trace import Marker, RawProfile, to_trace
+from straightway.run.partition import Placement
 from straightway.run.process import Call, Child
 from straightway.run.race import Entrant, race
 from straightway.trace import join, work
+from straightway.trace.schema import Op
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="CPU-time clock")
 
@@ -70,7 +74,8 @@ def test_control_flow_is_not_counted_twice(child, tmp_path):
     kinds = {event.kind: event for event in trace.events if event.subgraph == 0}
     bodies = [event for event in trace.events if event.subgraph == 1]
     assert len(bodies) == 1
-    assert bodies[0].name.upper().startswith("ADD")
+    assert (bodies[0].kind, bodies[0].op_index) == ("ADD", 0)
+    assert join.joined_share(trace) == 1.0
     assert kinds["IF"].median_ns < 100_000
 
 
@@ -79,6 +84,31 @@ def test_open_dimensions_are_profiled_at_the_given_size(child, tmp_path):
     trace = litert.measure(child, path, [np.ones((2, 10, 12, 3), np.float32)], runs=2)
     assert trace.run.operator_level, trace.run.reason
     assert trace.ops[0].outputs[0].shape == (2, 10, 12, 8)
+
+
+def test_variable_tensors_are_timed_piece_by_piece(child, tmp_path):
+    path = tiny.lstm_net(tmp_path / "m.tflite")
+    trace = litert.measure(child, path, [np.ones((1, 5, 3), np.float32)], runs=3)
+    assert trace.run.operator_level
+    assert trace.run.reason.startswith("timed piece by piece: LiteRtCreateModelFromFile")
+    rows = [(e.place, e.partition, e.op_index, e.kind) for e in trace.events[:-1]]
+    assert rows == [
+        ("xnnpack", 0, 0, "NEG"),
+        ("builtin", None, 1, "UNIDIRECTIONAL_SEQUENCE_LSTM"),
+        ("xnnpack", 1, 2, "ABS"),
+        ("builtin", None, 3, "CUMSUM"),
+        ("xnnpack", 2, 4, "EXP"),
+    ]
+    assert trace.events[1].macs == 5 * (4 * 12 + 4 * 16)
+    assert 0.5 < trace.operator_ns / trace.median_ns < 1.5
+
+
+def test_control_flow_has_no_pieces(tmp_path):
+    path = tiny.if_net(tmp_path / "m.tflite")
+    placed = {"partitions": [], "outside": [0, 1, 2]}
+    params = {"path": str(path), "inputs": None}
+    with pytest.raises(capi.Refused, match="control flow"):
+        list(pieces_engine.pieces(params, [np.ones(4, np.float32)], placed, tmp_path))
 
 
 def test_without_the_shim_the_trace_says_wall(tmp_path):
@@ -209,6 +239,70 @@ def test_dynamic_outputs_are_profiled_on_fresh_models():
     assert operators.reason == (
         "each profiled run is a first one: LiteRtRunCompiledModel answers status 3"
     )
+
+
+def test_the_turns_of_a_loop_are_added_and_its_op_keeps_only_its_own_time():
+    def marker(name, kind, index, subgraph=0):
+        return Marker(name=name, type=kind, index=index, subgraph=subgraph)
+
+    turn = [marker("Invoke", 1, 0, 1), marker("Add (ND)", 8, 0, 0), marker("CUMSUM", 2, 1, 1),
+            marker("Exp (NC)", 8, 0, 0), marker("Invoke", 32, 2**64 - 1, 1)]  # fmt: skip
+    turn = [replace(one, subgraph=1) if one.type == 8 else one for one in turn]
+    markers = [marker("Invoke", 1, 0), marker("Negate (NC)", 8, 0), marker("WHILE", 2, 1), *turn,
+               *turn, marker("Invoke", 32, 2**64 - 1), marker("LiteRT::Run[Buffer sync]", 1, 0)]  # fmt: skip
+    elapsed = [999, 10, 1000, *[999, 20, 30, 40, 0] * 2, 0, 7]
+    raw = RawProfile(
+        markers=tuple(markers),
+        elapsed=np.array([elapsed, elapsed]),
+        total_ns=(1000.0,),
+        ops=(Op(index=0, kind="NEG"), Op(index=1, kind="WHILE")),
+        placement=Placement(partitions=((0,),), outside=(1,)),
+        bodies=(("NEG", "WHILE"), ("ADD", "CUMSUM", "EXP")),
+        clock={"name": "thread CPU", "tick_ns": 1.0, "cost_ns": 0.0},
+    )
+    trace = to_trace(raw)
+    rows = {
+        event.kind: (event.subgraph, event.partition, event.median_ns) for event in trace.events
+    }
+    assert rows == {
+        "NEG": (0, 0, 10.0),
+        # 1000 less two turns of 20 + 30 + 40, less two readings of 7 around each inner "Invoke"
+        "WHILE": (0, None, 1000.0 - 180.0 - 28.0),
+        "ADD": (1, 0, 40.0),
+        "CUMSUM": (1, None, 60.0),
+        "EXP": (1, 1, 80.0),
+        "": (0, None, 1000.0 - 10.0 - 792.0 - 180.0),
+    }
+
+
+def test_parts_beyond_the_whole_are_doubted():
+    raw = RawProfile(
+        markers=(Marker(name="CUMSUM", type=2, index=0, subgraph=0),),
+        elapsed=np.array([[5000]]),
+        total_ns=(1000.0,),
+        ops=(Op(index=0, kind="CUMSUM"),),
+        placement=Placement(outside=(0,)),
+        clock={"name": "thread CPU", "tick_ns": 1.0, "cost_ns": 0.0},
+    )
+    trace = to_trace(raw, "a doubt")
+    assert trace.run.reason == "a doubt; the operators sum to 5000 ns, the whole model to 1000 ns"
+    assert trace.events[-1].median_ns == -4000.0
+
+
+def test_another_number_of_partitions_is_aligned_all_at_once():
+    raw = RawProfile(
+        markers=tuple(
+            Marker(name=name, type=8, index=index, subgraph=0)
+            for index, name in enumerate(["Add (ND)", "Exp (NC)"])
+        ),
+        elapsed=np.array([[5, 6]]),
+        total_ns=(11.0,),
+        ops=(Op(index=0, kind="ADD"), Op(index=1, kind="CUMSUM"), Op(index=2, kind="EXP")),
+        placement=Placement(partitions=((0,), (2,)), outside=(1,)),
+        clock={"name": "thread CPU", "tick_ns": 1.0, "cost_ns": 0.0},
+    )
+    events = to_trace(raw).events
+    assert [(event.op_index, event.partition) for event in events[:2]] == [(0, 0), (2, 1)]
 
 
 def test_runs_of_another_shape_are_dropped():

@@ -127,6 +127,35 @@ def split_net(path: Path, *, size=4096) -> Path:
     return tiny.save(path)
 
 
+def lstm_net(path: Path) -> Path:
+    """neg → LSTM over 5 steps of 3 numbers → abs → cumsum → exp: the LSTM has variable tensors."""
+    rng = np.random.default_rng(3)
+    tiny = Tiny()
+    x, first = tiny.tensor((1, 5, 3), name="x"), tiny.tensor((1, 5, 3))
+    tiny.op(B.NEG, [x], [first])
+
+    def const(*shape):
+        return tiny.const(rng.normal(size=shape).astype(np.float32))
+
+    weights = [const(4, 3) for _ in range(4)] + [const(4, 4) for _ in range(4)]
+    biases = [const(4) for _ in range(4)]
+    states = [tiny.tensor((1, 4)), tiny.tensor((1, 4))]
+    for state in states:
+        tiny.graph.tensors[state].isVariable = True
+    hidden, positive = tiny.tensor((1, 5, 4)), tiny.tensor((1, 5, 4))
+    inputs = [first, *weights, -1, -1, -1, *biases, -1, -1, *states, -1, -1, -1, -1]
+    tanh = schema.ActivationFunctionType.TANH
+    settings = options("UnidirectionalSequenceLSTMOptions", fusedActivationFunction=tanh)
+    tiny.op(B.UNIDIRECTIONAL_SEQUENCE_LSTM, inputs, [hidden], settings)
+    summed, y = tiny.tensor((1, 5, 4)), tiny.tensor((1, 5, 4), name="y")
+    tiny.op(B.ABS, [hidden], [positive])
+    axis = tiny.const(np.array(1, np.int32))
+    tiny.op(B.CUMSUM, [positive, axis], [summed], options("CumsumOptions"))
+    tiny.op(B.EXP, [summed], [y], options("ExpOptions"))
+    tiny.graph.inputs, tiny.graph.outputs = [x], [y]
+    return tiny.save(path)
+
+
 def if_net(path: Path) -> Path:
     """y = x + x if x[0] > 0 else exp(x): both bodies are subgraphs."""
     tiny = Tiny()

@@ -36,6 +36,7 @@ RESHAPE, SLICE, CONVERT = "Static Reshape (NC)", "Slice (ND, X32)", "Convert (NC
         # helpers before and after
         ([RESHAPE, FC, RESHAPE], ["FULLY_CONNECTED"], [0, 0, 0]),
         ([CONVERT, FC, CONVERT, FC], ["FULLY_CONNECTED", "FULLY_CONNECTED"], [0, 0, 1, 1]),
+        ([CONV, RESHAPE, FC], ["CONV_2D", "DEQUANTIZE", "FULLY_CONNECTED"], [0, 2, 2]),
         # one op, several operators
         ([COPY, COPY, CONV], ["CONCATENATION", "CONV_2D"], [0, 0, 1]),
         ([SLICE, SLICE, ADD], ["SPLIT", "ADD"], [0, 0, 1]),

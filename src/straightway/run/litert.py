@@ -183,6 +183,7 @@ def _raw(
         total_ns=tuple(answer["total_ns"]),
         ops=_ops(answer),
         placement=_placement(answer),
+        bodies=tuple(tuple(kinds) for kinds in answer["bodies"]),
         clock=answer["clock"],
         versions=answer["versions"],
         reason=answer["reason"],

@@ -38,13 +38,18 @@ class Marker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawProfile:
-    """What the child measured: `elapsed` is runs × markers, in the profiler's microseconds."""
+    """What the child measured: `elapsed` is runs × markers, in the profiler's microseconds.
+
+    `ops` and `placement` are the main subgraph's; `bodies` lists the op names of every subgraph
+    where there are several.
+    """
 
     markers: tuple[Marker, ...]
     elapsed: NDArray[np.int64]
     total_ns: tuple[float, ...]
     ops: tuple[Op, ...]
     placement: Placement
+    bodies: tuple[tuple[str, ...], ...] = ()
     clock: Mapping[str, float | str]
     versions: Mapping[str, str] = field(default_factory=dict)
     reason: str = ""
@@ -176,25 +181,43 @@ def _event(
 
 
 def _joined(events: Sequence[Event], raw: RawProfile) -> list[Event]:
-    """Join the main subgraph's events to its ops; bodies of control flow stay as they are."""
-    main = [event for event in events if event.subgraph == 0]
-    inside = [event for event in main if event.partition is not None]
+    """Join the events of the main subgraph and of the bodies to their ops."""
+    joined = {event.id: event for event in _joined_main(events, raw)}
+    for subgraph, kinds in enumerate(raw.bodies):
+        if subgraph:
+            joined |= {event.id: event for event in _joined_body(events, subgraph, kinds)}
+    return [joined.get(event.id, event) for event in events]
+
+
+def _joined_main(events: Sequence[Event], raw: RawProfile) -> list[Event]:
+    inside = [event for event in events if event.subgraph == 0 and event.partition is not None]
     partitions = raw.placement.partitions
     if len({event.partition for event in inside}) != len(partitions):
         # A partition without any operator, or another partitioning than the interpreter's: align
         # all of them at once.
         inside = [replace(event, partition=0) for event in inside]
         partitions = (tuple(member for members in partitions for member in members),)
-    joined = {
-        event.id: event for event in join_delegated(inside, raw.ops, dict(enumerate(partitions)))
-    }
     homes = {
         op: number for number, members in enumerate(raw.placement.partitions) for op in members
     }
-    for event in joined.values():
-        if event.op_index is not None:
-            joined[event.id] = replace(event, partition=homes[event.op_index])
-    return [joined.get(event.id, event) for event in events]
+    return [
+        event if event.op_index is None else replace(event, partition=homes[event.op_index])
+        for event in join_delegated(inside, raw.ops, dict(enumerate(partitions)))
+    ]
+
+
+def _joined_body(events: Sequence[Event], subgraph: int, kinds: Sequence[str]) -> list[Event]:
+    """Nothing tells the partitions of a body: all ops that did not run outside are aligned."""
+    here = [event for event in events if event.subgraph == subgraph]
+    outside = {event.op_index for event in here if event.partition is None}
+    inside = [event for event in here if event.partition is not None]
+    ops = [Op(index=index, kind=kind) for index, kind in enumerate(kinds)]
+    members = [op.index for op in ops if op.index not in outside]
+    joined = join_delegated([replace(event, partition=0) for event in inside], ops, {0: members})
+    return [
+        replace(event, partition=before.partition)
+        for event, before in zip(joined, inside, strict=True)
+    ]
 
 
 def _corrected(events: Sequence[Event], raw: RawProfile) -> list[Event]:

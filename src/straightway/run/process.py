@@ -178,7 +178,7 @@ class Child:
             environment["LD_PRELOAD"] = " ".join(filter(None, [str(self._shim.path), preloaded]))
         self._messages.truncate(0)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "straightway.run.child", *self._engines],
+            [sys.executable, "-P", "-m", "straightway.run.child", *self._engines],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._messages,

@@ -1,15 +1,35 @@
 """Child side: where a TFLite model's time goes, operator by operator."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from straightway.run import clock
-from straightway.run.capi import CompiledModel, RawEvent, Refused, check_events, litert_version
-from straightway.run.tflite_engine import describe, feed, in_order, invoke, names_of, open_model
+from straightway.run.capi import (
+    DELEGATE_OPERATOR,
+    OPERATOR,
+    CompiledModel,
+    RawEvent,
+    Refused,
+    check_events,
+    litert_version,
+)
+from straightway.run.pieces_engine import Piece, pieces
+from straightway.run.tflite_engine import (
+    bodies,
+    describe,
+    feed,
+    in_order,
+    invoke,
+    names_of,
+    open_model,
+    prepare,
+)
 from straightway.run.wire import Array
 
 # Whole-model and profiled runs alternate in this many blocks, so that both see the same machine.
@@ -51,8 +71,14 @@ class _Operators:
         self._model.run()
         return [_checked(self._model.profiled_run()) for _ in range(count)]
 
+    def close(self) -> None:
+        """Free what is compiled."""
+        if self._model is not None:
+            self._model.close()
+            self._model = None
+
     def _fresh(self, count: int) -> list[list[RawEvent]]:
-        self._model = None
+        self.close()
         runs = []
         for _ in range(count):
             model = self._compile()
@@ -103,15 +129,71 @@ def profile(
     for count in _split(params["runs"]):
         total_ns += _timed(interpreter._interpreter.Invoke, count)  # noqa: SLF001 - 1 µs less
         operators.measure(count)
+    operators.close()
+    described = describe(interpreter, params, arrays)
     events, elapsed = _alike(operators.runs)
+    reason = operators.reason
+    if not events and params["operators"]:
+        events, elapsed, reason = _piecewise(params, arrays, described, reason)
     return {
         "events": events,
         "total_ns": total_ns,
-        "reason": operators.reason,
+        "reason": reason,
         "clock": clock.active().facts(),
         "versions": {"ai-edge-litert": litert_version()},
-        **describe(interpreter, params, arrays),
+        "bodies": bodies(interpreter, path),
+        **described,
     }, [elapsed]
+
+
+def _piecewise(
+    params: Mapping[str, Any],
+    arrays: Sequence[Array],
+    described: Mapping[str, Any],
+    reason: str,
+) -> tuple[list[list[Any]], NDArray[np.int64], str]:
+    """The events of a model that only its pieces can give, and what to say of it."""
+    events: list[list[Any]] = []
+    columns: list[NDArray[np.int64]] = []
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for piece in pieces(params, arrays, described["placement"], Path(folder)):
+                measure = _delegated if piece.delegated else _outside
+                found, elapsed = measure(piece, described["ops"], params)
+                events += found
+                columns.append(elapsed)
+    except Refused as error:
+        return [], np.empty((0, 0), np.int64), f"{reason}; {error}"
+    runs = min((len(one) for one in columns), default=0)
+    kept = [one[:runs] for one in columns]
+    return events, np.concatenate(kept, axis=1), f"timed piece by piece: {reason}"
+
+
+def _delegated(
+    piece: Piece, _ops: Sequence[Mapping[str, Any]], params: Mapping[str, Any]
+) -> tuple[list[list[Any]], NDArray[np.int64]]:
+    """The XNNPACK operators of a partition that stands alone."""
+    threads = params["threads"]
+    operators = _Operators(lambda: CompiledModel(str(piece.path), piece.inputs, threads=threads))
+    operators.measure(params["runs"])
+    operators.close()
+    events, elapsed = _alike(operators.runs)
+    if not events:
+        raise Refused(operators.reason)
+    inside = [position for position, event in enumerate(events) if event[1] == DELEGATE_OPERATOR]
+    return [events[position] for position in inside], elapsed[:, inside]
+
+
+def _outside(
+    piece: Piece, ops: Sequence[Mapping[str, Any]], params: Mapping[str, Any]
+) -> tuple[list[list[Any]], NDArray[np.int64]]:
+    """One op by itself, timed as a whole model: as if the profiler had told it."""
+    index = piece.ops[0]
+    prepared = {"path": str(piece.path), "inputs": list(piece.inputs), "threads": params["threads"]}
+    samples_ns = np.array(_timed(prepare(prepared, list(piece.inputs.values())), params["runs"]))
+    active = clock.active()
+    ticks = np.rint((samples_ns + active.cost_ns) / active.profiler_ns).astype(np.int64)
+    return [[ops[index]["kind"], OPERATOR, index, 0]], ticks[:, np.newaxis]
 
 
 def _split(runs: int) -> list[int]:

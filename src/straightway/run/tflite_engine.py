@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from straightway.errors import InvalidModel, InvalidRequest, ToolFailed
@@ -13,6 +15,11 @@ from straightway.run.partition import Wires, placement
 from straightway.run.wire import Array
 
 _DELEGATE = "DELEGATE"
+_KINDS = {
+    number: name
+    for name, number in vars(schema.BuiltinOperator).items()
+    if isinstance(number, int) and not name.startswith("_")
+}
 
 
 def open_model(
@@ -175,6 +182,31 @@ def _with_true_shapes(
     plain = open_model(params["path"], delegate=False)
     feed(plain, params["inputs"], arrays, resize=resize)
     return plain
+
+
+def bodies(interpreter: Interpreter, path: str) -> list[list[str]]:
+    """The op names of each subgraph of a file that has several (control flow), else nothing.
+
+    The interpreter tells the ops of the main subgraph only; the file is mapped, not read.
+    """
+    if interpreter.num_subgraphs() == 1:
+        return []
+    with Path(path).open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as mapped:
+        model = schema.Model.GetRootAs(mapped)
+        codes = [_kind(model.OperatorCodes(i)) for i in range(model.OperatorCodesLength())]
+        graphs = [model.Subgraphs(i) for i in range(model.SubgraphsLength())]
+        found = [
+            [codes[graph.Operators(i).OpcodeIndex()] for i in range(graph.OperatorsLength())]
+            for graph in graphs
+        ]
+        del model, graphs  # they hold on to the map
+    return found
+
+
+def _kind(code: Any) -> str:
+    number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+    custom = number == schema.BuiltinOperator.CUSTOM
+    return str(code.CustomCode().decode()) if custom else _KINDS[number]
 
 
 def _op(native: Any, index: int, kind: str, wires: Wires) -> dict[str, Any]:

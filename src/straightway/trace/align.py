@@ -18,6 +18,7 @@ _HELPER = 1.0  # it may stand beside the op's main operator, or be one more of s
 _BEFORE = 1.5  # it stands where such helpers usually do, before the main operator
 _STRAY = -5.0  # the event belongs to no op
 _SKIPPED = -4.0  # the op computes, yet has no main event
+_UNFINISHED = -0.25  # it has helpers only: they rather belong to the next one
 _NEVER = -1e9
 
 _Scores = NDArray[np.float64]
@@ -84,7 +85,7 @@ def _worth(name: str, kinds: Sequence[str]) -> tuple[_Scores, _Scores, _Scores]:
 def _leave(waiting: _Scores, done: _Scores, skip: _Scores) -> tuple[_Scores, _States]:
     """The best score on leaving each op, less the skips up to it, and the state it is left in."""
     n = len(skip)
-    unfinished = waiting + skip
+    unfinished = waiting + skip + _UNFINISHED
     state = np.where(done >= unfinished, np.arange(n, 2 * n), np.arange(n))
     return np.maximum(done, unfinished) - np.cumsum(skip), state
 

@@ -41,313 +41,383 @@ class Family:
 
     category: Category
     xnnpack: tuple[str, ...] = ()
-    tflite: frozenset[str]
-    onnx: frozenset[str]
-    also: frozenset[str]
-    helper: Helper
-    elided: bool
-    traffic: Traffic
+    tflite: frozenset[str] = frozenset()
+    onnx: frozenset[str] = frozenset()
+    also: frozenset[str] = frozenset()
+    helper: Helper = ""
+    elided: bool = False
+    traffic: Traffic = "all"
 
 
-def _family(
-    category: Category,
-    *xnnpack: str,
-    tflite: str = "",
-    onnx: str = "",
-    also: str = "",
-    helper: Helper = "",
-    elided: bool = False,
-    traffic: Traffic = "all",
-) -> Family:
-    return Family(
-        category=category,
-        xnnpack=xnnpack,
-        tflite=frozenset(tflite.split()),
-        onnx=frozenset(onnx.split()),
-        also=frozenset(also.split()),
-        helper=helper,
-        elided=elided,
-        traffic=traffic,
-    )
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
 _COMPARISONS = "EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL"
 
+# Elementwise operators that are the same three times: XNNPACK, TFLite, ONNX.
+_ELEMENTWISE = (
+    ("Add", "ADD ADD_N STABLEHLO_ADD", "Add Sum QLinearAdd"),
+    ("Subtract", "SUB STABLEHLO_SUBTRACT", "Sub"),
+    ("Divide", "DIV FLOOR_DIV STABLEHLO_DIVIDE", "Div Reciprocal"),
+    ("Modulus", "FLOOR_MOD STABLEHLO_REMAINDER", "Mod"),
+    ("Power", "POW STABLEHLO_POWER", "Pow"),
+    ("Minimum", "MINIMUM STABLEHLO_MINIMUM", "Min"),
+    ("Squared Difference", "SQUARED_DIFFERENCE", ""),
+    ("Copy Sign", "", ""),
+    ("LeakyReLU", "LEAKY_RELU", "LeakyRelu QLinearLeakyRelu"),
+    ("PReLU", "PRELU", "PRelu"),
+    ("ELU", "ELU", "Elu Celu Selu"),
+    ("HardSwish", "HARD_SWISH", "HardSwish HardSigmoid"),
+    ("Sigmoid", "LOGISTIC STABLEHLO_LOGISTIC", "Sigmoid QLinearSigmoid Swish SwiGLU"),
+    ("TanH", "TANH STABLEHLO_TANH", "Tanh"),
+    ("Abs", "ABS STABLEHLO_ABS", "Abs"),
+    ("Negate", "NEG STABLEHLO_NEGATE", "Neg"),
+    ("Floor", "FLOOR STABLEHLO_FLOOR", "Floor"),
+    ("Ceiling", "CEIL", "Ceil"),
+    ("Exp", "EXP STABLEHLO_EXPONENTIAL", "Exp"),
+    ("Log", "LOG STABLEHLO_LOG", "Log"),
+    ("Cosine", "COS STABLEHLO_COSINE", "Cos"),
+    ("Sine", "SIN", "Sin"),
+    ("Sign", "SIGN", "Sign"),
+    ("ATan2", "ATAN2", ""),
+    ("Square Root", "SQRT", "Sqrt"),
+    ("Cube Root", "STABLEHLO_CBRT", ""),
+)
+
 FAMILIES: tuple[Family, ...] = (
-    _family(
-        "convolution",
-        "Convolution",
-        tflite="CONV_2D DEPTHWISE_CONV_2D",
-        onnx="Conv ConvInteger QLinearConv FusedConv NhwcConv NhwcFusedConv DeformConv",
+    Family(
+        category="convolution",
+        xnnpack=("Convolution",),
+        tflite=_names("CONV_2D DEPTHWISE_CONV_2D"),
+        onnx=_names("Conv ConvInteger QLinearConv FusedConv NhwcConv NhwcFusedConv DeformConv"),
     ),
-    _family(
-        "convolution",
-        "Deconvolution",
+    Family(
+        category="convolution",
+        xnnpack=("Deconvolution",),
         # The custom ops are MediaPipe's, which XNNPACK runs too (xnnpack_delegate.cc).
-        tflite="TRANSPOSE_CONV Convolution2DTransposeBias",
-        onnx="ConvTranspose ConvTransposeWithDynamicPads QLinearConvTranspose",
+        tflite=_names("TRANSPOSE_CONV Convolution2DTransposeBias"),
+        onnx=_names("ConvTranspose ConvTransposeWithDynamicPads QLinearConvTranspose"),
     ),
-    _family("convolution", tflite="CONV_3D CONV_3D_TRANSPOSE STABLEHLO_CONVOLUTION"),
-    _family(
-        "matrix",
-        "Fully Connected",
-        "Dynamic Fully Connected",
-        tflite="FULLY_CONNECTED",
-        onnx="Gemm FusedGemm QGemm",
-        also="CONV_2D BATCH_MATMUL STABLEHLO_COMPOSITE",
+    Family(
+        category="convolution", tflite=_names("CONV_3D CONV_3D_TRANSPOSE STABLEHLO_CONVOLUTION")
     ),
-    _family(
-        "matrix",
-        "Batch Matrix Multiply",
-        tflite="BATCH_MATMUL",
-        onnx="MatMul FusedMatMul TransposeMatMul MatMulInteger QLinearMatMul Einsum MatMulNBits "
-        "MatMulIntegerToFloat DynamicQuantizeMatMul MatMulInteger16 MatMulBnb4 FusedMatMulActivation",
-        also="FULLY_CONNECTED STABLEHLO_COMPOSITE",
+    Family(
+        category="matrix",
+        xnnpack=("Fully Connected", "Dynamic Fully Connected"),
+        tflite=_names("FULLY_CONNECTED"),
+        onnx=_names("Gemm FusedGemm QGemm"),
+        also=_names("CONV_2D BATCH_MATMUL STABLEHLO_COMPOSITE"),
     ),
-    _family(
-        "matrix",
-        tflite="RNN LSTM SVDF UNIDIRECTIONAL_SEQUENCE_RNN UNIDIRECTIONAL_SEQUENCE_LSTM "
-        "BIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_LSTM STABLEHLO_DOT_GENERAL",
-        onnx="RNN GRU LSTM DynamicQuantizeLSTM Attention QAttention MultiHeadAttention "
-        "GroupQueryAttention FlexAttention LinearAttention PackedAttention CausalConvWithState DecoderAttention",
+    Family(
+        category="matrix",
+        xnnpack=("Batch Matrix Multiply",),
+        tflite=_names("BATCH_MATMUL"),
+        onnx=_names(
+            "MatMul FusedMatMul TransposeMatMul MatMulInteger QLinearMatMul Einsum MatMulNBits "
+            "MatMulIntegerToFloat DynamicQuantizeMatMul MatMulInteger16 MatMulBnb4 FusedMatMulActivation"
+        ),
+        also=_names("FULLY_CONNECTED STABLEHLO_COMPOSITE"),
     ),
-    _family("elementwise", "Add", tflite="ADD ADD_N STABLEHLO_ADD", onnx="Add Sum QLinearAdd"),
-    _family("elementwise", "Subtract", tflite="SUB STABLEHLO_SUBTRACT", onnx="Sub"),
-    _family(
-        "elementwise",
-        "Multiply",
-        tflite="MUL STABLEHLO_MULTIPLY",
-        onnx="Mul QLinearMul",
-        also="STABLEHLO_COMPOSITE",
+    Family(
+        category="matrix",
+        tflite=_names(
+            "RNN LSTM SVDF UNIDIRECTIONAL_SEQUENCE_RNN UNIDIRECTIONAL_SEQUENCE_LSTM "
+            "BIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_LSTM STABLEHLO_DOT_GENERAL"
+        ),
+        onnx=_names(
+            "RNN GRU LSTM DynamicQuantizeLSTM Attention QAttention MultiHeadAttention "
+            "GroupQueryAttention FlexAttention LinearAttention PackedAttention CausalConvWithState DecoderAttention"
+        ),
     ),
-    _family(
-        "elementwise", "Divide", tflite="DIV FLOOR_DIV STABLEHLO_DIVIDE", onnx="Div Reciprocal"
+    Family(
+        category="elementwise",
+        xnnpack=("Multiply",),
+        tflite=_names("MUL STABLEHLO_MULTIPLY"),
+        onnx=_names("Mul QLinearMul"),
+        also=_names("STABLEHLO_COMPOSITE"),
     ),
-    _family("elementwise", "Modulus", tflite="FLOOR_MOD STABLEHLO_REMAINDER", onnx="Mod"),
-    _family("elementwise", "Power", tflite="POW STABLEHLO_POWER", onnx="Pow"),
-    _family("elementwise", "Maximum", tflite="MAXIMUM STABLEHLO_MAXIMUM", onnx="Max", also="RELU"),
-    _family("elementwise", "Minimum", tflite="MINIMUM STABLEHLO_MINIMUM", onnx="Min"),
-    _family("elementwise", "Squared Difference", tflite="SQUARED_DIFFERENCE"),
-    _family("elementwise", "ATan2", tflite="ATAN2"),
-    _family("elementwise", "Copy Sign"),
-    _family(
-        "elementwise",
-        "Clamp",
-        tflite="RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 STABLEHLO_CLAMP",
-        onnx="Relu Clip ThresholdedRelu",
-        also="MAXIMUM MINIMUM",
+    Family(
+        category="elementwise",
+        xnnpack=("Maximum",),
+        tflite=_names("MAXIMUM STABLEHLO_MAXIMUM"),
+        onnx=_names("Max"),
+        also=_names("RELU"),
+    ),
+    Family(
+        category="elementwise",
+        xnnpack=("Clamp",),
+        tflite=_names("RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 STABLEHLO_CLAMP"),
+        onnx=_names("Relu Clip ThresholdedRelu"),
+        also=_names("MAXIMUM MINIMUM"),
         helper="after",
         elided=True,
     ),
-    _family("elementwise", "LeakyReLU", tflite="LEAKY_RELU", onnx="LeakyRelu QLinearLeakyRelu"),
-    _family("elementwise", "PReLU", tflite="PRELU", onnx="PRelu"),
-    _family("elementwise", "ELU", tflite="ELU", onnx="Elu Celu Selu"),
-    _family(
-        "elementwise",
-        "GELU",
-        "ApproxGELU",
-        tflite="GELU",
-        onnx="Gelu FastGelu QuickGelu BiasGelu BiasSplitGelu Erf",
+    Family(
+        category="elementwise",
+        xnnpack=(
+            "GELU",
+            "ApproxGELU",
+        ),
+        tflite=_names("GELU"),
+        onnx=_names("Gelu FastGelu QuickGelu BiasGelu BiasSplitGelu Erf"),
     ),
-    _family("elementwise", "HardSwish", tflite="HARD_SWISH", onnx="HardSwish HardSigmoid"),
-    _family(
-        "elementwise",
-        "Sigmoid",
-        tflite="LOGISTIC STABLEHLO_LOGISTIC",
-        onnx="Sigmoid QLinearSigmoid Swish SwiGLU",
+    Family(
+        category="elementwise",
+        xnnpack=(
+            "Bankders Rounding",
+            "Bankers Rounding",
+        ),
+        tflite=_names("ROUND"),
+        onnx=_names("Round"),
     ),
-    _family("elementwise", "TanH", tflite="TANH STABLEHLO_TANH", onnx="Tanh"),
-    _family("elementwise", "Abs", tflite="ABS STABLEHLO_ABS", onnx="Abs"),
-    _family("elementwise", "Negate", tflite="NEG STABLEHLO_NEGATE", onnx="Neg"),
-    _family("elementwise", "Floor", tflite="FLOOR STABLEHLO_FLOOR", onnx="Floor"),
-    _family("elementwise", "Ceiling", tflite="CEIL", onnx="Ceil"),
-    # "Bankders" is XNNPACK's own spelling.
-    _family("elementwise", "Bankders Rounding", "Bankers Rounding", tflite="ROUND", onnx="Round"),
-    _family("elementwise", "Exp", tflite="EXP STABLEHLO_EXPONENTIAL", onnx="Exp"),
-    _family("elementwise", "Log", tflite="LOG STABLEHLO_LOG", onnx="Log"),
-    _family("elementwise", "Sine", tflite="SIN", onnx="Sin"),
-    _family("elementwise", "Cosine", tflite="COS STABLEHLO_COSINE", onnx="Cos"),
-    _family("elementwise", "Sign", tflite="SIGN", onnx="Sign"),
-    _family("elementwise", "Square", tflite="SQUARE", also="MUL"),
-    _family("elementwise", "Square Root", tflite="SQRT", onnx="Sqrt"),
-    _family("elementwise", "Cube Root", tflite="STABLEHLO_CBRT"),
-    _family(
-        "elementwise", "Reciprocal Square Root", tflite="RSQRT STABLEHLO_RSQRT", also="SQRT DIV"
+    Family(
+        category="elementwise", xnnpack=("Square",), tflite=_names("SQUARE"), also=_names("MUL")
     ),
-    _family(
-        "elementwise",
-        "Unary Elementwise",
-        "Binary Elementwise",
-        "Bitwise",
-        "Shift",
-        "Count Leading Zeros",
-        "Population Count",
-        tflite="BITWISE_XOR RIGHT_SHIFT STABLEHLO_SHIFT_LEFT STABLEHLO_AND STABLEHLO_OR",
-        onnx="BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor",
+    Family(
+        category="elementwise",
+        xnnpack=("Reciprocal Square Root",),
+        tflite=_names("RSQRT STABLEHLO_RSQRT"),
+        also=_names("SQRT DIV"),
     ),
-    _family(
-        "elementwise",
-        tflite=f"{_COMPARISONS} LOGICAL_AND LOGICAL_OR LOGICAL_NOT SELECT SELECT_V2 "
-        "STABLEHLO_COMPARE STABLEHLO_SELECT COMPLEX_ABS",
-        onnx="Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor Not Where IsNaN IsInf "
-        "Acos Acosh Asin Asinh Atan Atanh Cosh Sinh Tan Mish Shrink Softplus Softsign Binarizer",
+    Family(
+        category="elementwise",
+        xnnpack=(
+            "Unary Elementwise",
+            "Binary Elementwise",
+            "Bitwise",
+            "Shift",
+            "Count Leading Zeros",
+            "Population Count",
+        ),
+        tflite=_names("BITWISE_XOR RIGHT_SHIFT STABLEHLO_SHIFT_LEFT STABLEHLO_AND STABLEHLO_OR"),
+        onnx=_names("BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor"),
     ),
-    _family("elementwise", "RoPE", onnx="RotaryEmbedding", also="STABLEHLO_COMPOSITE"),
-    _family(
-        "normalisation",
-        "Softmax",
-        tflite="SOFTMAX LOG_SOFTMAX",
-        onnx="Softmax LogSoftmax Hardmax QLinearSoftmax BiasSoftmax",
-        also="STABLEHLO_COMPOSITE",
+    Family(
+        category="elementwise",
+        tflite=_names(
+            f"{_COMPARISONS} LOGICAL_AND LOGICAL_OR LOGICAL_NOT SELECT SELECT_V2 "
+            "STABLEHLO_COMPARE STABLEHLO_SELECT COMPLEX_ABS"
+        ),
+        onnx=_names(
+            "Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor Not Where IsNaN IsInf "
+            "Acos Acosh Asin Asinh Atan Atanh Cosh Sinh Tan Mish Shrink Softplus Softsign Binarizer"
+        ),
     ),
-    _family(
-        "normalisation",
-        tflite="L2_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION",
-        onnx="BatchNormalization InstanceNormalization GroupNormalization GroupNorm "
-        "LayerNormalization SkipLayerNormalization SimplifiedLayerNormalization RMSNormalization "
-        "SkipSimplifiedLayerNormalization EmbedLayerNormalization LpNormalization LRN Normalizer "
-        "MeanVarianceNormalization Scaler",
+    Family(
+        category="elementwise",
+        xnnpack=("RoPE",),
+        onnx=_names("RotaryEmbedding"),
+        also=_names("STABLEHLO_COMPOSITE"),
     ),
-    _family(
-        "pooling",
-        "Average Pooling",
-        tflite="AVERAGE_POOL_2D L2_POOL_2D",
-        onnx="AveragePool GlobalAveragePool LpPool GlobalLpPool QLinearAveragePool "
-        "QLinearGlobalAveragePool",
-        also="MEAN",
+    Family(
+        category="normalisation",
+        xnnpack=("Softmax",),
+        tflite=_names("SOFTMAX LOG_SOFTMAX"),
+        onnx=_names("Softmax LogSoftmax Hardmax QLinearSoftmax BiasSoftmax"),
+        also=_names("STABLEHLO_COMPOSITE"),
     ),
-    _family(
-        "pooling",
-        "Max Pooling",
-        "ArgMax Pooling",
-        "Unpooling",
-        tflite="MAX_POOL_2D REDUCE_WINDOW STABLEHLO_REDUCE_WINDOW MaxPoolingWithArgmax2D "
-        "MaxUnpooling2D",
-        onnx="MaxPool GlobalMaxPool MaxUnpool NhwcMaxPool MaxRoiPool RoiAlign",
+    Family(
+        category="normalisation",
+        tflite=_names("L2_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION"),
+        onnx=_names(
+            "BatchNormalization InstanceNormalization GroupNormalization GroupNorm "
+            "LayerNormalization SkipLayerNormalization SimplifiedLayerNormalization RMSNormalization "
+            "SkipSimplifiedLayerNormalization EmbedLayerNormalization LpNormalization LRN Normalizer "
+            "MeanVarianceNormalization Scaler"
+        ),
     ),
-    _family(
-        "pooling",
-        "Mean",
-        tflite="MEAN",
-        onnx="ReduceMean QLinearReduceMean Mean",
-        also="AVERAGE_POOL_2D STABLEHLO_COMPOSITE",
+    Family(
+        category="pooling",
+        xnnpack=("Average Pooling",),
+        tflite=_names("AVERAGE_POOL_2D L2_POOL_2D"),
+        onnx=_names(
+            "AveragePool GlobalAveragePool LpPool GlobalLpPool QLinearAveragePool "
+            "QLinearGlobalAveragePool"
+        ),
+        also=_names("MEAN"),
     ),
-    _family(
-        "pooling",
-        "Mean Squared",
-        "Sum Squared",
-        "Normalize",  # what XNNPACK calls a sum of squares, MUL(x, x) and SUM in one
-        also="MEAN SUM STABLEHLO_COMPOSITE",
+    Family(
+        category="pooling",
+        xnnpack=(
+            "Max Pooling",
+            "ArgMax Pooling",
+            "Unpooling",
+        ),
+        tflite=_names(
+            "MAX_POOL_2D REDUCE_WINDOW STABLEHLO_REDUCE_WINDOW MaxPoolingWithArgmax2D "
+            "MaxUnpooling2D"
+        ),
+        onnx=_names("MaxPool GlobalMaxPool MaxUnpool NhwcMaxPool MaxRoiPool RoiAlign"),
     ),
-    _family("pooling", "Sum", tflite="SUM", onnx="ReduceSum", also="MEAN AVERAGE_POOL_2D"),
-    _family("pooling", "Reduce Max", tflite="REDUCE_MAX", onnx="ReduceMax"),
-    _family("pooling", "Reduce Min", tflite="REDUCE_MIN", onnx="ReduceMin"),
-    _family(
-        "pooling",
-        tflite="REDUCE_PROD REDUCE_ANY REDUCE_ALL STABLEHLO_REDUCE",
-        onnx="ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
+    Family(
+        category="pooling",
+        xnnpack=("Mean",),
+        tflite=_names("MEAN"),
+        onnx=_names("ReduceMean QLinearReduceMean Mean"),
+        also=_names("AVERAGE_POOL_2D STABLEHLO_COMPOSITE"),
     ),
-    _family(
-        "pooling",
-        "Resize Bilinear",
-        tflite="RESIZE_BILINEAR",
-        onnx="Resize Upsample GridSample AffineGrid Col2Im",
+    Family(
+        category="pooling",
+        xnnpack=(
+            "Mean Squared",
+            "Sum Squared",
+            "Normalize",  # what XNNPACK calls a sum of squares, MUL(x, x) and SUM in one
+        ),
+        also=_names("MEAN SUM STABLEHLO_COMPOSITE"),
     ),
-    _family("pooling", tflite="RESIZE_NEAREST_NEIGHBOR"),
-    _family(
-        "data movement",
-        "Transpose",
-        tflite="TRANSPOSE STABLEHLO_TRANSPOSE",
-        onnx="Transpose ReorderInput ReorderOutput",
-        also="BATCH_MATMUL STABLEHLO_COMPOSITE",
+    Family(
+        category="pooling",
+        xnnpack=("Sum",),
+        tflite=_names("SUM"),
+        onnx=_names("ReduceSum"),
+        also=_names("MEAN AVERAGE_POOL_2D"),
+    ),
+    Family(
+        category="pooling",
+        xnnpack=("Reduce Max",),
+        tflite=_names("REDUCE_MAX"),
+        onnx=_names("ReduceMax"),
+    ),
+    Family(
+        category="pooling",
+        xnnpack=("Reduce Min",),
+        tflite=_names("REDUCE_MIN"),
+        onnx=_names("ReduceMin"),
+    ),
+    Family(
+        category="pooling",
+        tflite=_names("REDUCE_PROD REDUCE_ANY REDUCE_ALL STABLEHLO_REDUCE"),
+        onnx=_names("ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare"),
+    ),
+    Family(
+        category="pooling",
+        xnnpack=("Resize Bilinear",),
+        tflite=_names("RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR"),
+        onnx=_names("Resize Upsample GridSample AffineGrid Col2Im"),
+    ),
+    Family(
+        category="data movement",
+        xnnpack=("Transpose",),
+        tflite=_names("TRANSPOSE STABLEHLO_TRANSPOSE"),
+        onnx=_names("Transpose ReorderInput ReorderOutput"),
+        also=_names("BATCH_MATMUL STABLEHLO_COMPOSITE"),
         helper="before",
     ),
-    _family(
-        "data movement",
-        "Static Reshape",
-        "Static Expand Dims",
-        "Fuse Dims",
-        "Split Dims",
-        tflite="RESHAPE SQUEEZE EXPAND_DIMS STABLEHLO_RESHAPE BITCAST",
-        onnx="Reshape Squeeze Unsqueeze Flatten Identity Dropout",
+    Family(
+        category="data movement",
+        xnnpack=(
+            "Static Reshape",
+            "Static Expand Dims",
+            "Fuse Dims",
+            "Split Dims",
+        ),
+        tflite=_names("RESHAPE SQUEEZE EXPAND_DIMS STABLEHLO_RESHAPE BITCAST"),
+        onnx=_names("Reshape Squeeze Unsqueeze Flatten Identity Dropout"),
         helper="before",
         elided=True,
         traffic="none",
     ),
-    _family(
-        "data movement",
-        "Copy",
-        tflite="CONCATENATION STABLEHLO_CONCATENATE BROADCAST_TO TILE",
-        onnx="Concat Expand Tile MemcpyFromHost MemcpyToHost QLinearConcat",
-        also="RESHAPE EXPAND_DIMS SQUEEZE SPLIT SPLIT_V PACK READ_VARIABLE ASSIGN_VARIABLE",
+    Family(
+        category="data movement",
+        xnnpack=("Copy",),
+        tflite=_names("CONCATENATION STABLEHLO_CONCATENATE BROADCAST_TO TILE"),
+        onnx=_names("Concat Expand Tile MemcpyFromHost MemcpyToHost QLinearConcat"),
+        also=_names("RESHAPE EXPAND_DIMS SQUEEZE SPLIT SPLIT_V PACK READ_VARIABLE ASSIGN_VARIABLE"),
         helper="before",
     ),
-    _family(
-        "data movement",
-        "Slice",
-        tflite="SLICE STRIDED_SLICE SPLIT SPLIT_V UNPACK STABLEHLO_SLICE STABLEHLO_DYNAMIC_SLICE",
-        onnx="Slice Split",
+    Family(
+        category="data movement",
+        xnnpack=("Slice",),
+        tflite=_names(
+            "SLICE STRIDED_SLICE SPLIT SPLIT_V UNPACK STABLEHLO_SLICE STABLEHLO_DYNAMIC_SLICE"
+        ),
+        onnx=_names("Slice Split"),
         helper="before",
         traffic="written",
     ),
-    _family(
-        "data movement",
-        "Constant Pad",
-        tflite="PAD PADV2 STABLEHLO_PAD",
-        onnx="Pad",
-        also="CONCATENATION",
+    Family(
+        category="data movement",
+        xnnpack=("Constant Pad",),
+        tflite=_names("PAD PADV2 STABLEHLO_PAD"),
+        onnx=_names("Pad"),
+        also=_names("CONCATENATION"),
         elided=True,
     ),
-    _family("data movement", "Depth To Space", tflite="DEPTH_TO_SPACE", onnx="DepthToSpace"),
-    _family("data movement", "Space To Depth", tflite="SPACE_TO_DEPTH", onnx="SpaceToDepth"),
-    _family(
-        "data movement",
-        tflite="GATHER GATHER_ND EMBEDDING_LOOKUP STABLEHLO_GATHER",
-        onnx="Gather GatherElements GatherND GatherBlockQuantized Compress",
+    Family(
+        category="data movement",
+        xnnpack=("Depth To Space",),
+        tflite=_names("DEPTH_TO_SPACE"),
+        onnx=_names("DepthToSpace"),
+    ),
+    Family(
+        category="data movement",
+        xnnpack=("Space To Depth",),
+        tflite=_names("SPACE_TO_DEPTH"),
+        onnx=_names("SpaceToDepth"),
+    ),
+    Family(
+        category="data movement",
+        tflite=_names("GATHER GATHER_ND EMBEDDING_LOOKUP STABLEHLO_GATHER"),
+        onnx=_names("Gather GatherElements GatherND GatherBlockQuantized Compress"),
         traffic="written",
     ),
-    _family(
-        "data movement",
-        tflite="VAR_HANDLE SHAPE RANK",
-        onnx="Constant Shape Size SequenceLength",
+    Family(
+        category="data movement",
+        tflite=_names("VAR_HANDLE SHAPE RANK"),
+        onnx=_names("Constant Shape Size SequenceLength"),
         traffic="none",
     ),
-    _family(
-        "data movement",
-        tflite="SCATTER_ND PACK REVERSE_V2 REVERSE_SEQUENCE MIRROR_PAD FILL ZEROS_LIKE RANGE "
-        "ONE_HOT EMBEDDING_LOOKUP_SPARSE HASHTABLE_LOOKUP SPARSE_TO_DENSE BATCH_TO_SPACE_ND "
-        "SPACE_TO_BATCH_ND DYNAMIC_UPDATE_SLICE MATRIX_DIAG MATRIX_SET_DIAG DILATE READ_VARIABLE "
-        "ASSIGN_VARIABLE CONCAT_EMBEDDINGS BROADCAST_ARGS STABLEHLO_SCATTER STABLEHLO_IOTA "
-        "STABLEHLO_BROADCAST_IN_DIM STABLEHLO_DYNAMIC_UPDATE_SLICE",
-        onnx="Scatter ScatterElements ScatterND ReverseSequence ConstantOfShape EyeLike OneHot "
-        "Range Trilu CenterCropPad TensorScatter SplitToSequence ConcatFromSequence SequenceAt "
-        "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert",
+    Family(
+        category="data movement",
+        tflite=_names(
+            "SCATTER_ND PACK REVERSE_V2 REVERSE_SEQUENCE MIRROR_PAD FILL ZEROS_LIKE RANGE "
+            "ONE_HOT EMBEDDING_LOOKUP_SPARSE HASHTABLE_LOOKUP SPARSE_TO_DENSE BATCH_TO_SPACE_ND "
+            "SPACE_TO_BATCH_ND DYNAMIC_UPDATE_SLICE MATRIX_DIAG MATRIX_SET_DIAG DILATE READ_VARIABLE "
+            "ASSIGN_VARIABLE CONCAT_EMBEDDINGS BROADCAST_ARGS STABLEHLO_SCATTER STABLEHLO_IOTA "
+            "STABLEHLO_BROADCAST_IN_DIM STABLEHLO_DYNAMIC_UPDATE_SLICE"
+        ),
+        onnx=_names(
+            "Scatter ScatterElements ScatterND ReverseSequence ConstantOfShape EyeLike OneHot "
+            "Range Trilu CenterCropPad TensorScatter SplitToSequence ConcatFromSequence SequenceAt "
+            "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert"
+        ),
     ),
-    _family(
-        "type conversion",
-        "Convert",
-        tflite="QUANTIZE DEQUANTIZE CAST FAKE_QUANT DENSIFY STABLEHLO_CONVERT",
-        onnx="QuantizeLinear DequantizeLinear DynamicQuantizeLinear Cast CastLike BitCast",
+    Family(
+        category="type conversion",
+        xnnpack=("Convert",),
+        tflite=_names("QUANTIZE DEQUANTIZE CAST FAKE_QUANT DENSIFY STABLEHLO_CONVERT"),
+        onnx=_names("QuantizeLinear DequantizeLinear DynamicQuantizeLinear Cast CastLike BitCast"),
         helper="before",
         elided=True,
     ),
-    _family(
-        "other",
-        tflite="ARG_MAX ARG_MIN TOPK_V2 CUMSUM UNIQUE WHERE SEGMENT_SUM RFFT2D IMAG REAL "
-        "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 IF WHILE CALL CALL_ONCE CUSTOM DELEGATE "
-        "HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE LSH_PROJECTION SKIP_GRAM "
-        "BUCKETIZE MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM UNSORTED_SEGMENT_MAX "
-        "UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM STABLEHLO_CUSTOM_CALL "
-        "STABLEHLO_SORT STABLEHLO_WHILE STABLEHLO_CASE STABLEHLO_RNG_BIT_GENERATOR "
-        "STABLEHLO_COMPOSITE PLACEHOLDER_FOR_GREATER_OP_CODES",
-        onnx="ArgMax ArgMin TopK CumSum CumProd Unique NonZero NonMaxSuppression If Loop Scan "
-        "DFT STFT MelWeightMatrix HannWindow HammingWindow BlackmanWindow Det Bernoulli "
-        "Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike ImageDecoder "
-        "RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer SequenceMap "
-        "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss Optional OptionalGetElement "
-        "OptionalHasElement TreeEnsembleClassifier TreeEnsembleRegressor TreeEnsemble ZipMap "
-        "LinearClassifier LinearRegressor SVMClassifier SVMRegressor ArrayFeatureExtractor "
-        "CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder OneHotEncoder",
+    Family(
+        category="other",
+        tflite=_names(
+            "ARG_MAX ARG_MIN TOPK_V2 CUMSUM UNIQUE WHERE SEGMENT_SUM RFFT2D IMAG REAL "
+            "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 IF WHILE CALL CALL_ONCE CUSTOM DELEGATE "
+            "HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE LSH_PROJECTION SKIP_GRAM "
+            "BUCKETIZE MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM UNSORTED_SEGMENT_MAX "
+            "UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM STABLEHLO_CUSTOM_CALL "
+            "STABLEHLO_SORT STABLEHLO_WHILE STABLEHLO_CASE STABLEHLO_RNG_BIT_GENERATOR "
+            "STABLEHLO_COMPOSITE PLACEHOLDER_FOR_GREATER_OP_CODES"
+        ),
+        onnx=_names(
+            "ArgMax ArgMin TopK CumSum CumProd Unique NonZero NonMaxSuppression If Loop Scan "
+            "DFT STFT MelWeightMatrix HannWindow HammingWindow BlackmanWindow Det Bernoulli "
+            "Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike ImageDecoder "
+            "RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer SequenceMap "
+            "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss Optional OptionalGetElement "
+            "OptionalHasElement TreeEnsembleClassifier TreeEnsembleRegressor TreeEnsemble ZipMap "
+            "LinearClassifier LinearRegressor SVMClassifier SVMRegressor ArrayFeatureExtractor "
+            "CategoryMapper DictVectorizer FeatureVectorizer Imputer LabelEncoder OneHotEncoder"
+        ),
+    ),
+    *(
+        Family(
+            category="elementwise", xnnpack=(operator,), tflite=_names(tflite), onnx=_names(onnx)
+        )
+        for operator, tflite, onnx in _ELEMENTWISE
     ),
 )
 
