@@ -21,12 +21,13 @@ from straightway.tflite.write import Written, write
 class Translation:
     """A TFLite file in memory, and how it came to be.
 
-    `source` is the prepared graph of the model, `node_count` its nodes before. `steps_s` is the CPU
+    `source` is the prepared graph of the model, `node_count` its nodes and `names` its values before. `steps_s` is the CPU
     time of each step, in seconds.
     """
 
     source: Graph
     node_count: int
+    names: frozenset[str]
     lowered: Lowered
     layout: Layout
     written: Written
@@ -45,7 +46,9 @@ class Translation:
             for value in node.outputs:
                 logical = self.lowered.values.get(value)
                 place = self.layout.places.get(logical) if logical is not None else None
-                if place is None or value.name in ends or place.tensor in tensors:
+                if place is None or value.name in ends or value.name not in self.names:
+                    continue
+                if place.tensor in tensors:
                     continue
                 if place.tensor in self.written.tensors and place.tensor.producer is not None:
                     tensors.add(place.tensor)
@@ -79,6 +82,7 @@ def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
     """
     watch = Stopwatch()
     node_count = sum(1 for _ in source.nodes)
+    names = frozenset(value.name for node in source.nodes for value in node.outputs)
     remarks = prepare(source)
     watch.lap("prepare")
     lowered = lower_graph(source)
@@ -96,6 +100,7 @@ def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
     return Translation(
         source=source,
         node_count=node_count,
+        names=names,
         lowered=lowered,
         layout=layout,
         written=written,

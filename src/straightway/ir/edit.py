@@ -113,6 +113,20 @@ def replace(old: Node, values: Sequence[Value], origins: Origins = frozenset()) 
     remove(old)
 
 
+def absorb(producer: Node, node: Node) -> None:
+    """Let `producer` compute what `node` computed from its only result; that result vanishes."""
+    (between,), (result,) = producer.outputs, node.outputs
+    producer.origins = merge(producer.origins, node.origins)
+    for index, value in enumerate(node.inputs):
+        if value is between:
+            set_input(node, index, None)
+    node.outputs = []
+    remove(node)
+    between.producer = None
+    producer.outputs = [result]
+    result.producer = producer
+
+
 def may_rename(graph: Graph, value: Value) -> bool:
     """Whether no one outside knows this value by its name."""
     return value.producer is not None and not graph.is_output(value)

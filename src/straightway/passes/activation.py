@@ -30,5 +30,5 @@ def _fuse(node: Node) -> bool:
     if x.dtype.kind != "f":
         return False
     producer.attrs["activation"] = FUSIBLE[node.op.name]
-    edit.replace(node, [x])
+    edit.absorb(producer, node)
     return True
