@@ -78,6 +78,12 @@ def test_a_cache_that_cannot_be_written_is_a_reason(tmp_path):
     assert got.reason
 
 
+@linux
+@pytest.mark.parametrize("name", ["two words", "a:b"])
+def test_a_folder_that_divides_the_preload_list_is_a_reason(tmp_path, name):
+    assert f"preloaded from {tmp_path / name}" in clock.shim(tmp_path / name).reason
+
+
 def test_other_systems_have_no_shim(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert "got darwin" in clock.shim().reason

@@ -38,8 +38,9 @@ def align(events: Sequence[str], kinds: Sequence[str]) -> tuple[int | None, ...]
     waiting, done = np.full(n, _NEVER), np.full(n, _NEVER)
     done[0] = 0.0
     history: list[_States] = []
+    worth = {name: _worth(name, kinds) for name in set(events)}
     for name in events:
-        main, before, after = _worth(name, kinds)
+        main, before, after = worth[name]
         enter, origin = _enter(waiting, done, skip)
         stay_waiting, stay_done = np.arange(n), np.arange(n, 2 * n)
         next_waiting, from_waiting = _best(
