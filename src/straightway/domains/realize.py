@@ -318,46 +318,44 @@ class Realizer:
         """Weights as TFLite stores them, channels in the order of the tensors around."""
         x, y = variable(node.inputs[0]), node.output
         weights, dims = variable(node.inputs[1]), weights_dims(node)
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
         one_dimensional = weights.rank == 3
         if weights.const is None:
             form = whole_dims(self.atoms, weights, dims)
             form = (form[0], (), *form[1:]) if one_dimensional else form
-            tensor = self.store.get(weights, form)
-        else:
-            array = weights.const
-            first, second = (x, y) if node.op.name == "TRANSPOSE_CONV" else (y, x)
-            tails = (ins, outs) if node.op.name == "TRANSPOSE_CONV" else (outs, ins)
-            array = self.permuted(array, 0, first, tails[0])
-            if node.op.name != "DEPTHWISE_CONV_2D":
-                array = self.permuted(array, 1, second, tails[1])
+            return [self.store.get(weights, form), self.bias(node, outs)]
+        ends = [(y, outs), (x, ins)]
+        if node.op.name == "TRANSPOSE_CONV":
+            ends.reverse()
+        elif node.op.name == "DEPTHWISE_CONV_2D":
+            ends.pop()
+        indices = [self.channel_index(value, tail) for value, tail in ends]
+
+        def arrange(array: np.ndarray) -> np.ndarray:
+            for axis, index in enumerate(indices):
+                array = array if index is None else array.take(index, axis)
             array = array.transpose(dims)
-            array = array[:, None] if one_dimensional else array
-            tensor = self.rearranged(weights, np.ascontiguousarray(array))
-        if bias is None:
-            return [tensor]
-        if bias.const is None:
-            return [tensor, self.store.get(bias, self.own(bias))]
-        return [tensor, self.rearranged(bias, self.permuted(bias.const, 0, y, outs))]
+            return array[:, None] if one_dimensional else array
 
-    def permuted(self, array: np.ndarray, axis: int, value: Value, tail: Order) -> np.ndarray:
-        """Bring channels into the stored order of `value`'s channels."""
-        own = tuple(dict.fromkeys(dim for dim, _ in tail))
-        if not tail or tail == self.atoms.of(value, own[0]):
-            return array
-        dim = own[0]
-        if array.shape[axis] != value.shape[dim]:
-            raise ValueError(f"channels of {value} are not those of the weights")
-        sizes = self.atoms.sizes(value, dim)
-        index = np.arange(value.shape[dim]).reshape(sizes).transpose([part for _, part in tail])
-        return array.take(index.ravel(), axis)
+        key = (tuple(dims), one_dimensional, *_keys(indices))
+        return [self.store.arranged(weights, key, arrange), self.bias(node, outs)]
 
-    def rearranged(self, value: Value, array: np.ndarray) -> Value:
-        """Make the constant that a rearranged one is stored as; equal ones are made once."""
-        key = (value, array.shape, array.tobytes() if array.size <= 4096 else id(array))
-        made = edit.constant(self.store.target, array, value.name)
-        made.quant = value.quant
-        return self.store.rearranged.setdefault(key, made)
+    def bias(self, node: Node, outs: Order) -> Value | None:
+        """The bias, in the order of the result's channels."""
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        if bias is None or bias.const is None:
+            return None if bias is None else self.store.get(bias, self.own(bias))
+        index = self.channel_index(node.output, outs)
+        if index is None:
+            return self.store.arranged(bias, (), lambda array: array)
+        return self.store.arranged(bias, _keys([index]), lambda array: array.take(index))
+
+    def channel_index(self, value: Value, tail: Order) -> np.ndarray | None:
+        """Which channel stands where in the stored order; None where they stand in order."""
+        if not tail or tail == self.atoms.of(value, tail[0][0]):
+            return None
+        dim = tail[0][0]
+        count, sizes = value.shape[dim], self.atoms.sizes(value, dim)
+        return np.arange(count).reshape(sizes).transpose([part for _, part in tail]).ravel()
 
     def window_attrs(self, node: Node, stored: tuple[int, ...]) -> dict[str, Any]:
         """Spatial attributes as (height, width); the result's shape as stored."""
@@ -382,17 +380,19 @@ class Realizer:
         latest = own.latest if own.order == order else natural(self.atoms, x, order)
         prefix = latest[:-1] if latest and latest[-1] == tail else runs(order[:cut]) or ((),)
         prefix = prefix or ((),)
-        weights, bias = variable(node.inputs[1]), _optional(node, 2)
+        weights = variable(node.inputs[1])
         operands: list[Value | None] = [self.store.get(x, (*prefix, tail))]
         if weights.const is None:
             operands.append(self.store.get(weights, self.own(weights)))
         else:
-            array = self.permuted(self.permuted(weights.const, 0, y, outs), 1, x, tail)
-            operands.append(self.rearranged(weights, np.ascontiguousarray(array)))
-        if bias is not None and bias.const is not None:
-            operands.append(self.rearranged(bias, self.permuted(bias.const, 0, y, outs)))
-        elif bias is not None:
-            operands.append(self.store.get(bias, self.own(bias)))
+            rows, columns = self.channel_index(y, outs), self.channel_index(x, tail)
+
+            def arrange(array: np.ndarray) -> np.ndarray:
+                array = array if rows is None else array.take(rows, 0)
+                return array if columns is None else array.take(columns, 1)
+
+            operands.append(self.store.arranged(weights, _keys([rows, columns]), arrange))
+        operands.append(self.bias(node, outs))
         attrs = {**node.attrs, "keep_num_dims": len(prefix) > 1}
         self.write(node, operands, [(*prefix, outs)], attrs)
 
@@ -452,8 +452,8 @@ def _order(mode: Mode, value: Value, atoms: Atoms | None = None) -> Order:
     return found  # type: ignore[return-value]
 
 
-def _optional(node: Node, index: int) -> Value | None:
-    return node.inputs[index] if index < len(node.inputs) else None
+def _keys(indices: list[np.ndarray | None]) -> tuple[bytes | None, ...]:
+    return tuple(None if index is None else index.tobytes() for index in indices)
 
 
 def _cuts(form: Form, place: dict[Any, Any]) -> set[Any]:

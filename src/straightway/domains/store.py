@@ -1,6 +1,7 @@
 """What is stored where while written ops are made: forms, conversions, rearranged constants."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,7 +50,7 @@ class Store:
         self.values: dict[Value, Stored] = {}
         self.converted: dict[tuple[Value, Order], Stored] = {}
         self.constants: dict[tuple[Value, Form], Value] = {}
-        self.rearranged: dict[tuple[object, ...], Value] = {}
+        self.arrangements: dict[tuple[Value, tuple[object, ...]], Value] = {}
         self.moves: list[Moved] = []
         self.user: Node | None = None
 
@@ -154,6 +155,22 @@ class Store:
             made.quant = value.quant
             self.constants[value, form] = made
         return self.constants[value, form]
+
+    def arranged(
+        self,
+        value: Value,
+        key: tuple[object, ...],
+        arrange: Callable[[np.ndarray], np.ndarray],
+    ) -> Value:
+        """Rearrange weights by a recipe of their own; `key` names it, and each is made once."""
+        if (value, key) not in self.arrangements:
+            if value.const is None:
+                raise ValueError(f"{value} is no constant")
+            array = np.ascontiguousarray(arrange(value.const))
+            made = edit.constant(self.target, array, value.name)
+            made.quant = value.quant
+            self.arrangements[value, key] = made
+        return self.arrangements[value, key]
 
 
 def rearranged(atoms: Atoms, value: Value, array: np.ndarray, form: Form) -> np.ndarray:

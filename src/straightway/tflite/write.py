@@ -1,5 +1,6 @@
 """The graph of written ops as a TFLite flatbuffer: one writer for all ops."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -88,7 +89,8 @@ class _Writer:
         self.tensors: dict[Value, int] = {}
         self.operators: dict[Node, int] = {}
         self.codes: dict[tuple[str, int], int] = {}
-        self.buffers: dict[int, int] = {}
+        # for each size in bytes the buffers, by digest; the first of a size has none until needed
+        self.sizes: dict[int, dict[str, int]] = {}
         self.model = schema.ModelT()
         self.model.version = SCHEMA_VERSION
         self.model.description = description.encode()
@@ -147,11 +149,16 @@ class _Writer:
         return self.tensors[value]
 
     def buffer(self, array: np.ndarray) -> int:
-        """Write the elements of a constant; one array is written once."""
-        if id(array) not in self.buffers:
-            self.buffers[id(array)] = len(self.model.buffers)
+        """Write the elements of a constant; equal bytes are written once."""
+        alike = self.sizes.setdefault(array.nbytes, {})
+        if len(alike) == 1 and "" in alike:
+            first = alike.pop("")
+            alike[_digest(self.model.buffers[first].array)] = first
+        key = _digest(array) if alike else ""
+        if key not in alike:
+            alike[key] = len(self.model.buffers)
             self.model.buffers.append(_AlignedBuffer(array))
-        return self.buffers[id(array)]
+        return alike[key]
 
     def operator(self, node: Node) -> Any:
         """Write one operator with its options."""
@@ -175,6 +182,12 @@ class _Writer:
                     value = getattr(getattr(schema, enums[name]), value)  # noqa: PLW2901
                 setattr(made.builtinOptions, name, value)
         return made
+
+
+def _digest(array: np.ndarray) -> str:
+    return hashlib.blake2b(
+        memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    ).hexdigest()
 
 
 def _code(name: str, version: int) -> Any:
