@@ -1,0 +1,272 @@
+"""Scales and offsets of channels join the weights of the linear operator beside them.
+
+    before                                        after
+      %a = Conv(%x, %w, %b)                         %y = Relu(Conv(%x, %w1, %b1))
+      %c = BatchNormalization(%a, ...)
+      %d = Mul(%c, const [C,1,1])
+      %y = Relu(%d)
+
+      %a = Mul(%x, const [C,1,1])                   %y = Conv(%x, %w2, %b)
+      %y = Conv(%a, %w, %b)
+
+      %a = BatchNormalization(%x, ...)              %a = Mul(%x, const [C,1,1])
+                                                    %y = Add(%a, const [C,1,1])
+
+Constants in a row join as well: x·a·b = x·(a·b). Weights are computed in float64 and stored in their
+own type, so results differ from the model's by the rounding of single weights.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from straightway.ir import Graph, Node, Value, edit
+from straightway.ir.source import merge
+from straightway.passes import weights
+from straightway.passes.arguments import is_onnx, onnx_op
+from straightway.passes.channelwise import (
+    ARITHMETIC,
+    Channelwise,
+    is_floating,
+    read_arithmetic,
+    read_normalization,
+)
+from straightway.passes.types import nested, same_type
+from straightway.remark import Remark
+
+STEP = "passes.affine"
+# x + a - b may be there to round x: sums that cancel so far are left.
+LEAST_REMAINDER = 1e-3
+
+
+def run(graph: Graph) -> list[Remark]:
+    """Fold into the weights before, split what is left of normalisations, fold into those after."""
+    remarks = []
+    for inner in nested(graph):
+        folding = _Folding(graph=inner)
+        for node in inner.nodes:
+            folding.backward(node)
+        for node in inner.nodes:
+            folding.split(node)
+        for node in inner.nodes:
+            folding.forward(node)
+        remarks += folding.remarks()
+    return remarks
+
+
+@dataclass(slots=True, kw_only=True)
+class _Folding:
+    graph: Graph
+    counts: Counter[str] = field(default_factory=Counter)
+    missed: list[Remark] = field(default_factory=list)
+    reasons: dict[Node, str] = field(default_factory=dict)
+
+    def remarks(self) -> list[Remark]:
+        texts = {
+            "after": "scales and offsets folded into the weights before them",
+            "before": "scales and offsets folded into the weights after them",
+            "merged": "constants joined with the constant before them",
+        }
+        done = [
+            Remark(kind="done", step=STEP, text=f"{count} {texts[key]}", numbers={"nodes": count})
+            for key, count in sorted(self.counts.items())
+        ]
+        return [*done, *self.missed]
+
+    def backward(self, node: Node) -> None:
+        """Fold the node into what makes its operand."""
+        if is_onnx(node, "BatchNormalization"):
+            change = read_normalization(node)
+            if isinstance(change, str):
+                self.reasons[node] = change
+                return
+            maker = change.operand.producer
+            if maker is None or weights.output_axis(maker) is None:
+                self.reasons[node] = "no convolution or matrix product makes its operand"
+            elif not self.fold_after(node, maker, change):
+                self.reasons[node] = _fault(maker, change)
+        elif is_onnx(node, *ARITHMETIC) and not self.fold_arithmetic(node):
+            self.merge_constants(node)
+
+    def fold_arithmetic(self, node: Node) -> bool:
+        """Fold Add, Sub, Mul or Div by a constant into the weights before it."""
+        for value in node.operands():
+            maker = value.producer
+            if maker is None:
+                continue
+            bias = _matmul_bias(maker)
+            axis = -1 if bias is not None else weights.output_axis(maker)
+            change = None if axis is None else read_arithmetic(node, axis)
+            if change is None or change.operand is not value:
+                continue
+            if bias is not None:
+                # an offset alone joins the bias as any constant does
+                return change.scales and self.fold_past_bias(node, maker, change, bias)
+            return self.fold_after(node, maker, change)
+        return False
+
+    def fold_after(self, node: Node, maker: Node, change: Channelwise) -> bool:
+        """Let the linear operator `maker` compute what `node` makes of its result."""
+        if _fault(maker, change):
+            return False
+        made = weights.after(self.graph, maker, change, _result(self.graph, node))
+        if made is None:
+            return False
+        self.take(node, made, maker)
+        self.counts["after"] += 1
+        return True
+
+    def fold_past_bias(self, node: Node, add: Node, change: Channelwise, bias: Channelwise) -> bool:
+        """(x·W + b)·s + t = x·(W·s) + (b·s + t)."""
+        product = bias.operand.producer
+        scale_only = Channelwise(
+            operand=change.operand, scale=change.scale, offset=np.zeros(change.scale.size)
+        )
+        if product is None or _fault(product, scale_only) or len(add.output.uses) != 1:
+            return False
+        made = weights.after(self.graph, product, scale_only, _result(self.graph, product))
+        dtype = node.output.dtype
+        offset = (bias.offset * change.scale + change.offset).astype(dtype)
+        if made is None or not np.all(np.isfinite(offset)):
+            return False
+        edit.insert(self.graph, made, before=node)
+        constant = edit.constant(self.graph, offset, f"{node.name}_offset")
+        result = _result(self.graph, node)
+        sum_ = Node(add.op, [made.output, constant], [result], name=add.name, origins=add.origins)
+        self.take(node, sum_, add)
+        edit.remove(product)
+        self.counts["after"] += 1
+        return True
+
+    def take(self, node: Node, made: Node, *gone: Node) -> None:
+        """Put `made` in the place of `node` and of the nodes before it that it stands for."""
+        edit.insert(self.graph, made, before=node)
+        edit.replace(node, [made.output], merge(*(other.origins for other in gone)))
+        for other in gone:
+            edit.remove(other)
+
+    def merge_constants(self, node: Node) -> None:
+        """x·a·b = x·(a·b), x + a + b = x + (a + b), where no number is lost by it."""
+        found = _joined_constants(node)
+        if found is None:
+            return
+        before, operand, constant = found
+        value = edit.constant(self.graph, constant, f"{node.name}_constant")
+        result = _result(self.graph, node)
+        made = Node(node.op, [operand, value], [result], node.attrs, name=node.name)
+        self.take(node, made, before)
+        self.counts["merged"] += 1
+
+    def split(self, node: Node) -> None:
+        """Turn what is left of a normalisation into Mul and Add."""
+        if not is_onnx(node, "BatchNormalization"):
+            return
+        change = read_normalization(node)
+        reason = self.reasons.get(node, "")
+        made = None if isinstance(change, str) else self.multiply_add(node, change)
+        if made is not None:
+            edit.replace(node, [made, *node.outputs[1:]])
+            reason += "; it became a multiplication and an addition"
+        text = f"not folded into weights: {reason}"
+        self.missed.append(
+            Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
+        )
+
+    def multiply_add(self, node: Node, change: Channelwise) -> Value | None:
+        """Make scale·x + offset; None where the rank is unknown or a number overflows."""
+        kind = node.outputs[0].type
+        if kind is None or kind.rank < 2 or not is_floating(node.outputs[0]):
+            return None
+        shape = (-1, *(1,) * (kind.rank - 2))
+        steps = {"Mul": change.scale, "Add": change.offset}
+        with np.errstate(over="ignore"):
+            arrays = {name: v.astype(kind.dtype).reshape(shape) for name, v in steps.items()}
+        if not all(np.all(np.isfinite(array)) for array in arrays.values()):
+            return None
+        value = change.operand
+        for name, array in arrays.items():
+            constant = edit.constant(self.graph, array, f"{node.name}_{name.lower()}")
+            result = Value(self.graph.fresh(node.outputs[0].name), kind)
+            op, label = onnx_op(name, 14), node.name
+            made = Node(op, [value, constant], [result], name=label, origins=node.origins)
+            edit.insert(self.graph, made, before=node)
+            value = result
+        return value
+
+    def forward(self, node: Node) -> None:
+        """Fold what makes a convolution's operand into its weights, as long as there is some."""
+        while is_onnx(node, "Conv") and not weights.fold_fault(node, NOTHING):
+            value = node.inputs[0]
+            maker = value.producer if value is not None and len(value.uses) == 1 else None
+            change = read_arithmetic(maker, 1) if maker is not None else None
+            if maker is None or change is None:
+                return
+            if change.shifts and not weights.is_unpadded(node):
+                return
+            made = weights.before(self.graph, node, change, _result(self.graph, node))
+            if made is None:
+                return
+            self.take(node, made, maker)
+            self.counts["before"] += 1
+            node = made
+
+
+NOTHING = Channelwise(operand=Value("", None), scale=np.ones(1), offset=np.zeros(1))
+
+
+def _fault(maker: Node, change: Channelwise) -> str:
+    """Why `maker` can't take in the change, or ""."""
+    if len(maker.output.uses) != 1:
+        return f"the result of '{maker.name}' is also used elsewhere"
+    return weights.fold_fault(maker, change)
+
+
+def _result(graph: Graph, node: Node) -> Value:
+    return Value(graph.fresh(node.outputs[0].name), node.outputs[0].type)
+
+
+def _matmul_bias(add: Node) -> Channelwise | None:
+    """Read an Add that gives a product by constant weights its bias."""
+    if not is_onnx(add, "Add"):
+        return None
+    change = read_arithmetic(add, -1)
+    if change is None or change.operand.producer is None:
+        return None
+    return change if is_onnx(change.operand.producer, "MatMul") else None
+
+
+def _split_constant(node: Node) -> tuple[Value, np.ndarray] | None:
+    """The operand and the constant of an Add or Mul that changes no shape."""
+    for value, other in (node.inputs, node.inputs[::-1]):
+        if value is not None and other is not None and other.const is not None:
+            fits = value.const is None and same_type(value, node.output) and is_floating(value)
+            return (value, other.const) if fits else None
+    return None
+
+
+def _joined_constants(node: Node) -> tuple[Node, Value, np.ndarray] | None:
+    """The node before, its operand, and the constant that stands for both nodes' constants."""
+    outer = _split_constant(node) if is_onnx(node, "Add", "Mul") else None
+    before = outer[0].producer if outer is not None else None
+    if outer is None or before is None or before.op != node.op or len(outer[0].uses) != 1:
+        return None
+    inner = _split_constant(before)
+    if inner is None:
+        return None
+    first, second = inner[1].astype(np.float64), outer[1].astype(np.float64)
+    with np.errstate(all="ignore"):
+        joined = first * second if node.op.name == "Mul" else first + second
+        stored = joined.astype(node.output.dtype)
+    return (before, inner[0], stored) if _is_safe(node, first, second, stored) else None
+
+
+def _is_safe(node: Node, first: np.ndarray, second: np.ndarray, joined: np.ndarray) -> bool:
+    """Whether the joined constant neither overflows, underflows nor cancels."""
+    if not np.all(np.isfinite(joined)):
+        return False
+    if node.op.name == "Mul":
+        tiny = float(np.finfo(np.float16 if joined.dtype.itemsize == 2 else joined.dtype).tiny)
+        return bool(np.all((np.abs(joined) >= tiny) | (first * second == 0)))
+    largest = np.maximum(np.abs(first), np.abs(second))
+    return bool(np.all(np.abs(joined) >= LEAST_REMAINDER * largest))

@@ -1,0 +1,204 @@
+"""Nodes with graphs inside: If, Loop, Scan.
+
+    before                                      after
+      %y = If(const true) {then: Relu(%x),        %y = Relu(%x)
+                           else: Neg(%x)}
+
+Where the condition is not constant, both branches are typed; a branch that these types contradict could
+only fail, and the other takes the place of the If. The body of a Loop or Scan is typed when its carried
+values keep their types from one iteration to the next.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from straightway.ir import Graph, Node, TensorType, Value, edit
+from straightway.passes.arguments import argument, is_onnx
+from straightway.passes.outputs import stand_in
+from straightway.passes.types import subgraphs
+
+Sweep = Callable[[Graph], bool]
+"""Types a graph inside a node; returns whether it can run with these types."""
+
+
+def constant_branch(node: Node) -> str:
+    """The attribute that holds the branch which a constant condition takes, or ""."""
+    condition = node.inputs[0] if node.inputs else None
+    if not is_onnx(node, "If") or condition is None or condition.const is None:
+        return ""
+    return "then_branch" if condition.const.reshape(-1)[0] else "else_branch"
+
+
+def inline(graph: Graph, node: Node, branch: Graph) -> None:
+    """Put a branch in the place of its If."""
+    copies = copy_nodes(branch, graph, node)
+    values = []
+    for old, inner in zip(node.outputs, branch.outputs, strict=True):
+        value = copies.get(inner, inner)
+        values.append(stand_in(graph, node, old, value))
+    edit.replace(node, values)
+    release(node)
+
+
+def copy_nodes(source: Graph, target: Graph, before: Node | None) -> dict[Value, Value]:
+    """Copy the nodes of a graph into another; returns new values by old ones."""
+    copies: dict[Value, Value] = {}
+    for node in source.nodes:
+        _copy_node(node, target, before, copies)
+    return copies
+
+
+def _copy_node(node: Node, target: Graph, before: Node | None, copies: dict[Value, Value]) -> None:
+    outputs = []
+    for value in node.outputs:
+        made = Value(target.fresh(value.name), value.type)
+        copies[value] = made
+        outputs.append(made)
+    inputs = [None if v is None else copies.get(v, v) for v in node.inputs]
+    attrs = {key: _copy_attribute(value, copies) for key, value in node.attrs.items()}
+    copy = Node(node.op, inputs, outputs, attrs, name=node.name, origins=node.origins)
+    edit.insert(target, copy, before)
+
+
+def _copy_attribute(value: object, copies: dict[Value, Value]) -> object:
+    if isinstance(value, tuple):
+        return tuple(_copy_attribute(inner, copies) for inner in value)
+    return copy_graph(value, copies) if isinstance(value, Graph) else value
+
+
+def copy_graph(graph: Graph, outer: dict[Value, Value] | None = None) -> Graph:
+    """Copy a graph; constants and what it reads of the graph around it are shared."""
+    copies = dict(outer or {})
+    result = Graph(name=graph.name, opsets=graph.opsets)
+    for value in graph.inputs:
+        made = Value(value.name, value.type)
+        copies[value] = made
+        edit.add_input(result, made)
+    for node in graph.nodes:
+        _copy_node(node, result, None, copies)
+    edit.set_outputs(result, [copies.get(v, v) for v in graph.outputs])
+    return result
+
+
+def release(node: Node) -> None:
+    """Let go of what the graphs inside a removed node used."""
+    for graph in subgraphs(node):
+        _drop(graph)
+
+
+def _drop(graph: Graph) -> None:
+    """Take a graph apart, last node first."""
+    edit.set_outputs(graph, [])
+    last = graph.last
+    while last is not None:
+        previous = last.previous
+        edit.remove(last)
+        release(last)
+        last = previous
+
+
+def infer_types(node: Node, sweep: Sweep) -> str:
+    """Type the results of a node with graphs inside, and the graphs themselves.
+
+    Returns the attribute that holds the only branch of an If which these types allow, or "".
+    """
+    if is_onnx(node, "If"):
+        return _infer_branches(node, sweep)
+    if is_onnx(node, "Loop"):
+        _infer_loop(node, sweep)
+    elif is_onnx(node, "Scan") and node.op.version >= 9:
+        _infer_scan(node, sweep)
+    return ""
+
+
+def _infer_branches(node: Node, sweep: Sweep) -> str:
+    names = ("then_branch", "else_branch")
+    possible = [name for name in names if sweep(node.attrs[name])]
+    outputs = (node.attrs[name].outputs for name in names)
+    for value, first, second in zip(node.outputs, *outputs, strict=True):
+        value.type = _either(first.type, second.type)
+    return possible[0] if len(possible) == 1 else ""
+
+
+def _either(first: TensorType | None, second: TensorType | None) -> TensorType | None:
+    """What holds for both: a size only where they agree."""
+    if first is None or second is None or first.dtype != second.dtype:
+        return None
+    if first.rank != second.rank:
+        return None
+    pairs = zip(first.shape, second.shape, strict=True)
+    return TensorType(dtype=first.dtype, shape=tuple(a if a == b else "" for a, b in pairs))
+
+
+def _infer_loop(node: Node, sweep: Sweep) -> None:
+    given = [
+        TensorType(dtype=np.dtype(np.int64), shape=()),
+        TensorType(dtype=np.dtype(np.bool_), shape=()),
+        *(None if v is None else v.type for v in node.inputs[2:]),
+    ]
+    count = len(given) - 2
+    body = _typed_body(node, given, [(k + 2, k + 1) for k in range(count)], sweep)
+    if body is None:
+        return
+    for value, inner in zip(node.outputs, body.outputs[1:], strict=True):
+        value.type = inner.type
+    for value in node.outputs[count:]:
+        value.type = _stacked(value.type, "", 0)
+
+
+def _infer_scan(node: Node, sweep: Sweep) -> None:
+    scanned = int(argument(node, "num_scan_inputs"))
+    states = len(node.inputs) - scanned
+    given = [v.type if v is not None else None for v in node.inputs]
+    lengths: set[int | str] = set()
+    for index, axis in enumerate(argument(node, "scan_input_axes") or (0,) * scanned, states):
+        kind = given[index]
+        if kind is None:
+            return
+        shape = list(kind.shape)
+        lengths.add(shape.pop(axis))
+        given[index] = TensorType(dtype=kind.dtype, shape=tuple(shape))
+    body = _typed_body(node, given, [(k, k) for k in range(states)], sweep)
+    if body is None:
+        return
+    for value, inner in zip(node.outputs, body.outputs, strict=True):
+        value.type = inner.type
+    length = lengths.pop() if len(lengths) == 1 else ""
+    stacks = argument(node, "scan_output_axes") or (0,) * (len(node.outputs) - states)
+    for value, axis in zip(node.outputs[states:], stacks, strict=True):
+        value.type = _stacked(value.type, length, axis)
+
+
+def _stacked(kind: TensorType | None, length: int | str, axis: int) -> TensorType | None:
+    """One more dimension: an element for each iteration."""
+    if kind is None:
+        return None
+    place = axis if axis >= 0 else axis + kind.rank + 1
+    shape = (*kind.shape[:place], length, *kind.shape[place:])
+    return TensorType(dtype=kind.dtype, shape=shape)
+
+
+def _typed_body(
+    node: Node,
+    given: list[TensorType | None],
+    carried: list[tuple[int, int]],
+    sweep: Sweep,
+) -> Graph | None:
+    """Type a body for the first iteration; it holds for all if each carried value keeps its type.
+
+    `carried` pairs the body's inputs with the outputs that become them. Where one changes its type,
+    the body stays as the file has it, and None is returned.
+    """
+    body: Graph = node.attrs["body"]
+    as_before = copy_graph(body)
+    for value, kind in zip(body.inputs, given, strict=True):
+        value.type = kind
+    sweep(body)
+    kinds = [(body.inputs[i].type, body.outputs[o].type) for i, o in carried]
+    if all(before is not None and before == after for before, after in kinds):
+        _drop(as_before)
+        return body
+    _drop(body)
+    node.attrs["body"] = as_before
+    return None

@@ -1,0 +1,81 @@
+"""Products of constant matrices."""
+
+import math
+
+import numpy as np
+
+from straightway.passes.evaluate_create import refuse_large
+from straightway.passes.evaluator import Result, Table, UnfoldableError
+
+TABLE = Table()
+# Some seconds of one core; more is left to the run time.
+MOST_MULTIPLICATIONS = 20_000_000_000
+# Einsum without a plan runs one loop over all indices.
+MOST_EINSUM_MULTIPLICATIONS = 200_000_000
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> Result:
+    if a.ndim and b.ndim:
+        shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        rows = a.shape[-2] if a.ndim > 1 else 1
+        columns = b.shape[-1] if b.ndim > 1 else 1
+        refuse_large((*shape, rows, columns), a.dtype.itemsize, a.nbytes + b.nbytes)
+        if math.prod(shape) * rows * columns * a.shape[-1] > MOST_MULTIPLICATIONS:
+            raise UnfoldableError(f"{list(a.shape)} by {list(b.shape)} takes too long")
+    return np.asarray(np.matmul(a, b))
+
+
+@TABLE.evaluates("MatMul")
+def matmul(a: np.ndarray, b: np.ndarray, /) -> Result:
+    """As numpy's matmul."""
+    return _product(a, b)
+
+
+@TABLE.evaluates("Gemm")
+def gemm(
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None = None,
+    /,
+    *,
+    alpha: float,
+    beta: float,
+    transA: int,  # noqa: N803 - ONNX's own name
+    transB: int,  # noqa: N803 - ONNX's own name
+) -> Result:
+    """alpha·A·B + beta·C."""
+    product = _product(a.T if transA else a, b.T if transB else b)
+    result = product * a.dtype.type(alpha)
+    return result if c is None else result + c * a.dtype.type(beta)
+
+
+@TABLE.evaluates("MatMulInteger")
+def matmul_integer(
+    a: np.ndarray,
+    b: np.ndarray,
+    a_zero: np.ndarray | None = None,
+    b_zero: np.ndarray | None = None,
+    /,
+) -> Result:
+    """int32 products less the zero points; a's are one a row, b's one a column."""
+    left, right = a.astype(np.int32), b.astype(np.int32)
+    if a_zero is not None:
+        left = left - (a_zero.reshape(-1, 1) if a_zero.ndim == 1 else a_zero).astype(np.int32)
+    if b_zero is not None:
+        right = right - b_zero.astype(np.int32)
+    return _product(left, right)
+
+
+@TABLE.evaluates("Einsum")
+def einsum(*operands: np.ndarray, equation: str) -> Result:
+    """As numpy's einsum, while it is small."""
+    equation = equation.replace(" ", "")
+    sizes: dict[str, int] = {}
+    for term, operand in zip(equation.split("->")[0].split(","), operands, strict=True):
+        if "." in term or len(term) != operand.ndim:
+            raise UnfoldableError(f"equation '{equation}' is not evaluated")
+        for letter, length in zip(term, operand.shape, strict=True):
+            sizes[letter] = max(sizes.get(letter, 1), length)
+    if math.prod(sizes.values()) > MOST_EINSUM_MULTIPLICATIONS:
+        raise UnfoldableError(f"equation '{equation}' over {sizes} takes too long")
+    return np.asarray(np.einsum(equation, *operands))

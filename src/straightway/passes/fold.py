@@ -1,0 +1,221 @@
+"""One sweep from the inputs to the outputs: types are inferred, and what is constant is computed.
+
+    before                                    after
+      %s = Shape(%x: f32[1,8,4,4])
+      %n = Gather(%s, const 0)
+      %t = Concat(Unsqueeze(%n), const [-1])
+      %y = Reshape(%x, %t)                      %y: f32[1,128] = Reshape(%x, const [1,-1])
+
+A branch whose condition is constant takes the place of its If. What a constant stood for at run time
+is gone, so the origins of folded nodes are not kept; the remark counts them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from straightway.errors import InvalidModel
+from straightway.ir import Graph, Node, Quant, TensorType, Value, edit
+from straightway.passes import control
+from straightway.passes.arguments import argument, integers, is_onnx
+from straightway.passes.evaluate import EVALUATORS, evaluate
+from straightway.passes.evaluate_create import MOST_RESULT_BYTES
+from straightway.passes.evaluator import UnfoldableError
+from straightway.passes.outputs import only_names_output, stand_in
+from straightway.passes.types import infer, subgraphs
+from straightway.remark import Remark
+
+STEP = "passes.fold"
+# All constants that folding adds, beyond a factor over what they were computed from.
+MOST_GROWTH_BYTES = 8 * MOST_RESULT_BYTES
+WIDENING = 8  # int8, or two int4, become one float32; float16 becomes float64
+
+
+def run(graph: Graph) -> list[Remark]:
+    """Type all values and fold what is constant.
+
+    Raises InvalidModel where operands contradict an operator.
+    """
+    sweep = Sweep(opsets=graph.opsets)
+    sweep.graph(graph)
+    done = []
+    if sweep.folded:
+        total = sum(sweep.folded.values())
+        names = ", ".join(f"{n} {name}" for name, n in sweep.folded.most_common())
+        done.append(
+            Remark(
+                kind="done",
+                step=STEP,
+                text=f"computed {total} nodes whose operands are constant: {names}",
+                numbers={"nodes": total},
+            )
+        )
+    return [*done, *sweep.remarks]
+
+
+@dataclass(slots=True, kw_only=True)
+class Sweep:
+    """One sweep over a graph and the graphs inside it."""
+
+    opsets: dict[str, int]
+    folded: Counter[str] = field(default_factory=Counter)
+    remarks: list[Remark] = field(default_factory=list)
+    growth_bytes: int = 0
+    depth: int = 0
+    agrees: bool = True
+
+    def graph(self, graph: Graph) -> None:
+        """Sweep one graph; what it reads of a graph around it is typed already."""
+        node = graph.first
+        while node is not None:
+            previous = node.previous
+            self.node(graph, node)
+            if node.graph is graph:
+                node = node.next
+            else:  # gone: go on with what took its place
+                node = previous.next if previous is not None else graph.first
+
+    def node(self, graph: Graph, node: Node) -> None:
+        """Type one node, and fold it or put a branch in its place."""
+        if subgraphs(node):
+            self.control(graph, node)
+            return
+        kinds = self.types(node)
+        for value, kind in zip(node.outputs, kinds, strict=True):
+            value.type = kind
+        if only_names_output(graph, node):
+            return
+        arrays = self.arrays(node, kinds)
+        if arrays is not None:
+            self.folded[node.op.name] += 1
+            _replace_by_constants(graph, node, arrays)
+
+    def control(self, graph: Graph, node: Node) -> None:
+        """Type a node with graphs inside, or put the branch that it takes in its place."""
+        branch = control.constant_branch(node)
+        if branch:
+            self.folded[node.op.name] += 1
+        else:
+            branch = control.infer_types(node, self.inner)
+            if branch:
+                self.say(
+                    node, "one branch cannot run with these shapes; the other is taken", "done"
+                )
+        if branch:
+            control.inline(graph, node, node.attrs[branch])
+
+    def inner(self, graph: Graph) -> bool:
+        """Sweep a graph inside a node; returns whether its types agree."""
+        around, self.agrees = self.agrees, True
+        self.depth += 1
+        self.graph(graph)
+        self.depth -= 1
+        agrees, self.agrees = self.agrees, around
+        return agrees
+
+    def types(self, node: Node) -> list[TensorType | None]:
+        """Infer the types of results. In a graph that may never run, a fault is no error yet."""
+        try:
+            return infer(node, self.opsets)
+        except InvalidModel as error:
+            if not self.depth:
+                raise
+            self.agrees = False
+            self.say(node, f"its operands contradict it, in a graph that may never run: {error}")
+            return [None] * len(node.outputs)
+
+    def say(self, node: Node, text: str, kind: Literal["done", "missed"] = "missed") -> None:
+        """Remark on one node."""
+        self.remarks.append(
+            Remark(kind=kind, step=STEP, node=node.name, op=node.op.name, text=text)
+        )
+
+    def arrays(self, node: Node, kinds: Sequence[TensorType | None]) -> list[np.ndarray] | None:
+        """Compute the results of a node, or return None where they are not constant."""
+        known = _dimensions(node)
+        if known is not None:
+            return [known]
+        operands = node.operands()
+        if any(value.const is None for value in operands):
+            return None
+        if node.op.dialect != "onnx" or node.op.name not in EVALUATORS:
+            return None
+        try:
+            arrays = evaluate(node, kinds)
+            self.grow(operands, arrays)
+        except UnfoldableError as error:
+            self.say(node, f"operands are constant, but the node stays: {error}")
+            return None
+        return arrays
+
+    def grow(self, operands: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
+        """Count what a fold adds; raises UnfoldableError when the model has grown too much."""
+        given = sum(v.const.nbytes for v in operands if v.const is not None)
+        growth = self.growth_bytes + max(sum(a.nbytes for a in arrays) - WIDENING * given, 0)
+        if growth > MOST_GROWTH_BYTES:
+            raise UnfoldableError(
+                f"constants may grow by {MOST_GROWTH_BYTES:,} bytes; they would by {growth:,}"
+            )
+        self.growth_bytes = growth
+
+
+def _replace_by_constants(graph: Graph, node: Node, arrays: Sequence[np.ndarray]) -> None:
+    values = []
+    for value, array in zip(node.outputs, arrays, strict=True):
+        made = edit.constant(graph, array, value.name)
+        made.quant = _scheme(node)
+        values.append(stand_in(graph, node, value, made))
+    edit.replace(node, values)
+
+
+def _scheme(node: Node) -> Quant | None:
+    """The scale and zero point that a dequantized constant came with, if not in blocks."""
+    if not is_onnx(node, "DequantizeLinear") or argument(node, "block_size"):
+        return None
+    stored, scale = node.inputs[0], node.inputs[1]
+    if stored is None or stored.const is None or scale is None or scale.const is None:
+        return None
+    zero = node.inputs[2] if len(node.inputs) > 2 else None
+    zero_point = np.zeros(scale.const.shape, stored.const.dtype) if zero is None else zero.const
+    if zero_point is None:
+        return None
+    axis = int(argument(node, "axis", 1)) % max(stored.rank, 1)
+    return Quant(
+        scale=scale.const, zero_point=zero_point, axis=axis if scale.const.size > 1 else None
+    )
+
+
+def _dimensions(node: Node) -> np.ndarray | None:
+    """What Shape, Size, or a Gather of a Shape give where the sizes they ask for are known."""
+    operand = node.inputs[0] if node.inputs else None
+    if operand is None or operand.type is None:
+        return None
+    if is_onnx(node, "Size") and operand.type.is_static:
+        return np.array(operand.type.size, np.int64)
+    if is_onnx(node, "Shape"):
+        return _sizes(operand.type.shape[slice(argument(node, "start", 0), argument(node, "end"))])
+    maker = operand.producer
+    if not is_onnx(node, "Gather") or maker is None or not is_onnx(maker, "Shape"):
+        return None
+    return _gathered(node, maker)
+
+
+def _gathered(node: Node, maker: Node) -> np.ndarray | None:
+    """What a Gather takes of a Shape that is not known as a whole."""
+    index, operand = node.inputs[1], maker.inputs[0]
+    if index is None or index.const is None or operand is None or operand.type is None:
+        return None
+    asked = operand.type.shape[slice(argument(maker, "start", 0), argument(maker, "end"))]
+    places = integers(index.const) or ()
+    if not all(-len(asked) <= place < len(asked) for place in places):
+        return None
+    found = _sizes(tuple(asked[place] for place in places))
+    return None if found is None else found.reshape(index.const.shape)
+
+
+def _sizes(shape: tuple[int | str, ...]) -> np.ndarray | None:
+    known = all(isinstance(size, int) for size in shape)
+    return np.array(shape, np.int64) if known else None

@@ -1,0 +1,30 @@
+"""From a graph as ingested to one that is ready to be lowered: typed, folded, without detours.
+
+    fold ─ ( identity ─ dedup ─ composites ─ affine ─ dead )*
+
+Composites come before scales are folded into weights: the 1/6 of a HardSwish belongs to it, not to the
+convolution after it.
+"""
+
+from straightway.ir import Graph
+from straightway.passes import affine, composites, dead, dedup, fold, identity
+from straightway.remark import Remark
+
+PASSES = (identity, dedup, composites, affine, dead)
+# Each round feeds on what the one before uncovered; models need two or three.
+MOST_ROUNDS = 8
+
+
+def prepare(graph: Graph) -> list[Remark]:
+    """Type the graph and simplify it until nothing changes.
+
+    Every value that is left has a type, unless its operator is unknown. Raises InvalidModel where
+    operands contradict an operator.
+    """
+    remarks = fold.run(graph)
+    for _ in range(MOST_ROUNDS):
+        found = [remark for step in PASSES for remark in step.run(graph)]
+        remarks += [remark for remark in found if remark not in remarks]
+        if not any(remark.kind == "done" for remark in found):
+            break
+    return remarks

@@ -1,0 +1,115 @@
+"""The types of a node's results, from ONNX's own shape functions and from what the file declares."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from straightway.errors import InvalidModel
+from straightway.ir import Graph, Node, TensorType, Value
+from straightway.onnx_io.schema import infer_types
+from straightway.passes.arguments import operand
+
+
+def subgraphs(node: Node) -> list[Graph]:
+    """The graphs inside a node: branches and bodies."""
+    found = []
+    for value in node.attrs.values():
+        inner = value if isinstance(value, tuple) else (value,)
+        found += [graph for graph in inner if isinstance(graph, Graph)]
+    return found
+
+
+def nested(graph: Graph) -> list[Graph]:
+    """A graph and all graphs inside it, the outer ones first."""
+    found = [graph]
+    for node in graph.nodes:
+        for inner in subgraphs(node):
+            found += nested(inner)
+    return found
+
+
+def infer(node: Node, opsets: Mapping[str, int]) -> list[TensorType | None]:
+    """Infer the types of a node without subgraphs; None where they can't be known.
+
+    Raises InvalidModel, with ONNX's message, where the operands contradict the operator.
+    """
+    if any(value.type is None for value in node.operands()):
+        return [_merged(value.type, None) for value in node.outputs]
+    try:
+        inferred = infer_types(_without_scalars(node), dict(opsets))
+    except ValueError as error:
+        raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
+    if len(inferred) == 1 and inferred[0] is None:
+        inferred = [_otherwise(node)]
+    return [_merged(v.type, kind) for v, kind in zip(node.outputs, inferred, strict=True)]
+
+
+def _without_scalars(node: Node) -> Node:
+    """Hide constants of rank 0: `infer_types` would show them to ONNX with one dimension."""
+    inputs = [
+        v if v is None or v.const is None or v.const.ndim else Value(v.name, v.type)
+        for v in node.inputs
+    ]
+    return Node(node.op, inputs, node.outputs, node.attrs, name=node.name)
+
+
+def _merged(declared: TensorType | None, inferred: TensorType | None) -> TensorType | None:
+    """What is inferred holds; where it leaves a size open, the file may know it."""
+    if inferred is None or declared is None or inferred.is_static:
+        return inferred if inferred is not None else declared
+    if declared.dtype != inferred.dtype or declared.rank != inferred.rank:
+        return inferred
+    pairs = zip(declared.shape, inferred.shape, strict=True)
+    shape = tuple(i if isinstance(i, int) or not isinstance(d, int) else d for d, i in pairs)
+    return TensorType(dtype=inferred.dtype, shape=shape)
+
+
+# Operators without a shape function of their own, because ONNX defines them by others.
+LIKE_FIRST = frozenset({"GroupNormalization", "MeanVarianceNormalization", "Imputer"})
+FLOATS_LIKE_FIRST = frozenset({"Scaler", "Normalizer"})
+COMPARISONS = frozenset({"GreaterOrEqual", "LessOrEqual"})
+
+
+def _otherwise(node: Node) -> TensorType | None:
+    """What can be said where ONNX's shape functions say nothing."""
+    first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None
+    if first is None or node.op.dialect not in ("onnx", "ai.onnx.ml"):
+        return None
+    if node.op.name in LIKE_FIRST:
+        return first
+    if node.op.name in FLOATS_LIKE_FIRST:
+        return TensorType(dtype=np.dtype(np.float32), shape=first.shape)
+    if node.op.name in COMPARISONS:
+        return _broadcast(node)
+    return _of_unknown_sizes(node, first)
+
+
+def _broadcast(node: Node) -> TensorType | None:
+    """Truth values of the shape to which the operands broadcast."""
+    kinds = [value.type for value in node.operands()]
+    shapes = [kind.dims for kind in kinds if kind is not None and kind.is_static]
+    if len(shapes) < len(kinds):
+        return None
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
+    return TensorType(dtype=np.dtype(np.bool_), shape=shape)
+
+
+def _of_unknown_sizes(node: Node, first: TensorType) -> TensorType | None:
+    """Give the rank at least, where a shape is computed at run time."""
+    shape = operand(node, "shape") if node.op.name in ("Reshape", "Expand") else None
+    if shape is None or shape.type is None or not shape.type.is_static:
+        return None
+    rank = shape.type.size
+    if node.op.name == "Expand":
+        rank = max(rank, first.rank)
+    return TensorType(dtype=first.dtype, shape=("",) * rank)
+
+
+def same_type(first: Value | None, second: Value | None) -> bool:
+    """Whether both are known, static and equal."""
+    if first is None or second is None or first.type is None or not first.type.is_static:
+        return False
+    return first.type == second.type
