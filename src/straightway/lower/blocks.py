@@ -1,0 +1,37 @@
+"""Blocks of channels as blocks of pixels, and back."""
+
+from straightway.ir import Value
+from straightway.lower.builder import Builder
+from straightway.lower.declare import case, lower
+
+
+@lower(
+    "DepthToSpace",
+    samples=[
+        case(input=(2, 12, 3, 5), blocksize=2),
+        case(input=(2, 18, 3, 5), blocksize=3, mode="CRD"),
+        case(input=(2, 4, 3, 5), blocksize=2, mode="CRD"),
+        case(input=(2, 4, 3, 5), blocksize=1),
+    ],
+)
+def depth_to_space(g: Builder, x: Value, /, *, blocksize: int, mode: str = "DCR") -> Value:
+    """TFLite's op is DCR; CRD names the channels anew, which a convolution before it absorbs."""
+    n, c, h, w = x.shape
+    if blocksize == 1:
+        return g.reshape(x, x.shape)
+    block = blocksize**2
+    if mode == "CRD" and c != block:
+        y = g.transpose(g.reshape(x, (n, c // block, block, h, w)), (0, 2, 1, 3, 4))
+        x = g.reshape(y, x.shape)
+    return g.DEPTH_TO_SPACE(x, block_size=blocksize)
+
+
+@lower(
+    "SpaceToDepth",
+    samples=[case(input=(2, 3, 6, 9), blocksize=3), case(input=(2, 3, 5, 7), blocksize=1)],
+)
+def space_to_depth(g: Builder, x: Value, /, *, blocksize: int) -> Value:
+    """One op for one op."""
+    if blocksize == 1:
+        return g.reshape(x, x.shape)
+    return g.SPACE_TO_DEPTH(x, block_size=blocksize)

@@ -1,0 +1,354 @@
+"""Pools, and the response normalisation that pools over channels."""
+
+import math
+
+import numpy as np
+
+from straightway.ir import TensorType, Value
+from straightway.lower.builder import Builder
+from straightway.lower.declare import case, lower, need
+from straightway.lower.window import (
+    CERTAIN,
+    EXPLICIT,
+    Span,
+    Spans,
+    Window,
+    every,
+    is_certain,
+    over_pairs,
+    padded,
+    spatial,
+    steps,
+)
+
+# What never gives a number below zero, or passes on what it gets.
+NEVER_NEGATIVE = frozenset(
+    ["RELU", "RELU6", "RELU_0_TO_1", "LOGISTIC", "EXP", "ABS", "SQUARE", "SQRT", "SOFTMAX"]
+)
+KEEPS_SIGN = frozenset(
+    [
+        "MAX_POOL_2D",
+        "AVERAGE_POOL_2D",
+        "RESHAPE",
+        "TRANSPOSE",
+        "SLICE",
+        "STRIDED_SLICE",
+        "CONCATENATION",
+        "ADD",
+        "MUL",
+        "PAD",
+        "REDUCE_MAX",
+        "MEAN",
+        "DEPTH_TO_SPACE",
+        "SPACE_TO_DEPTH",
+    ]
+)
+FLAT = need(lambda x: 0 not in x.shape, "the tensor is empty: {x.shape}")
+ONE_RESULT = need(
+    lambda out: len(out) == 1,
+    "the result Indices is not supported: TFLite's pools give values only",
+    possible=True,
+)
+
+
+def never_negative(value: Value) -> bool:
+    """Whether a value is proven to hold no number below zero."""
+    todo, seen = [value], {value}
+    while todo:
+        current = todo.pop()
+        if current.const is not None:
+            if current.const.size and float(current.const.min()) < 0:
+                return False
+            continue
+        node = current.producer
+        if node is None:
+            return False
+        if node.op.name in NEVER_NEGATIVE or node.attrs.get("activation") in ("RELU", "RELU6"):
+            continue
+        if node.op.name not in KEEPS_SIGN:
+            return False
+        fresh = [v for v in node.operands() if v not in seen]
+        seen.update(fresh)
+        todo += fresh
+    return True
+
+
+def lowest(dtype: np.dtype) -> float:
+    """The number that no maximum ever picks."""
+    return float(np.iinfo(dtype).min) if dtype.kind in "iu" else -math.inf
+
+
+POOL = [
+    spatial(1, 4),
+    FLAT,
+    need(
+        lambda win, x: is_certain(win, x.shape[2:], win.kernel_shape),
+        CERTAIN,
+        remedy=EXPLICIT,
+        possible=True,
+    ),
+    need(
+        lambda win: not win.auto_pad.startswith("SAME") or all(d == 1 for d in win.dilations),
+        "with {win.auto_pad} and dilations {win.dilations} ONNX Runtime gives another shape than "
+        "the specification",
+        remedy=EXPLICIT,
+        possible=True,
+    ),
+]
+POOL_REFUSES = [
+    case(x=(1, 2, 2, 2, 2, 2, 2), kernel_shape=(1,) * 5),
+    case(x=(0, 3, 6, 7), kernel_shape=(2, 2)),
+    case(x=(2, 3, 7, 12), kernel_shape=(1, 1), strides=(1, 3), auto_pad="SAME_UPPER"),
+    case(x=(2, 3, 7, 9), kernel_shape=(2, 2), dilations=(1, 2), auto_pad="SAME_LOWER"),
+]
+
+
+@lower(
+    "MaxPool",
+    needs=[*POOL, ONE_RESULT],
+    samples=[
+        case(x=(2, 3, 7, 10), kernel_shape=(3, 2), strides=(2, 2), pads=(1, 0, 1, 1)),
+        case(x=(2, 3, 8, 9), kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1),
+        case(x=(2, 3, 11), kernel_shape=(3,), strides=(2,), auto_pad="SAME_LOWER"),
+        case(x=(2, 3, 8, 9), kernel_shape=(2, 3), dilations=(3, 2)),
+        case(x=(2, 3, 5, 6, 7), kernel_shape=(2, 3, 2), strides=(1, 2, 2)),
+    ],
+    refuses=[*POOL_REFUSES, case(x=(2, 3, 6, 7), kernel_shape=(2, 2), outputs=2)],
+)
+def max_pool(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    win: Window,
+    ceil_mode: int = 0,
+    storage_order: int = 0,
+    out: list[TensorType],
+) -> Value:
+    """Padding is the lowest number, or zero where nothing is negative: XNNPACK has a PAD of zeros."""
+    spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
+    fill = 0.0 if never_negative(x) else lowest(x.dtype)
+    for d, span in enumerate(spans):
+        if span.dilation > 1:
+            x = dilated_max(g, x, d + 2, span, fill)
+    rest = tuple(Span(size=s.out, kernel=1, out=s.out) if s.dilation > 1 else s for s in spans)
+
+    def slide(y: Value, some: Spans) -> Value:
+        if all(s.is_identity for s in some):
+            return y
+        y, padding = padded(g, y, some, fill)
+        kernel = tuple(s.kernel for s in some)
+        return g.MAX_POOL_2D(y, filter=kernel, padding=padding, **steps(some))
+
+    return over_pairs(g, x, rest, slide)
+
+
+def dilated_max(g: Builder, x: Value, axis: int, span: Span, fill: float) -> Value:
+    """The greatest of the taps, each a slice: TFLite pools without dilation."""
+    pairs = [(0, 0)] * x.rank
+    pairs[axis] = (span.before, max(span.lacking, 0))
+    x = g.pad(x, pairs, fill)
+    taps = [
+        every(g, x, axis, tap * span.dilation, count=span.out, stride=span.stride)
+        for tap in range(span.kernel)
+    ]
+    found = taps[0]
+    for tap in taps[1:]:
+        found = g.MAXIMUM(found, tap)
+    return found
+
+
+@lower(
+    "AveragePool",
+    needs=[
+        *POOL,
+        need(
+            lambda x, win, count_include_pad, out: bool(
+                averaged(
+                    win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:]), count_include_pad
+                ).all()
+            ),
+            "a window lies on padding only, so its average is 0/0; got pads {win.pads}, "
+            "dilations {win.dilations}",
+        ),
+    ],
+    samples=[
+        case(x=(2, 3, 7, 10), kernel_shape=(3, 2), strides=(2, 2), pads=(1, 0, 1, 1)),
+        case(x=(2, 3, 7, 10), kernel_shape=(3, 2), pads=(1, 0, 1, 1), count_include_pad=1),
+        case(x=(2, 3, 8, 9), kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1),
+        case(x=(2, 3, 11), kernel_shape=(3,), strides=(2,), auto_pad="SAME_LOWER"),
+        case(x=(2, 3, 8, 9), kernel_shape=(2, 3), dilations=(3, 2), pads=(1, 1, 1, 1)),
+        case(x=(2, 3, 5, 6, 7), kernel_shape=(2, 3, 2), pads=(1, 1, 0, 0, 1, 1)),
+    ],
+    refuses=[*POOL_REFUSES, case(x=(2, 3, 4, 2), kernel_shape=(1, 2), pads=(0, 2, 0, 2))],
+)
+def average_pool(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    win: Window,
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    out: list[TensorType],
+) -> Value:
+    """TFLite's SAME leaves padding out of the average; else a factor for each window sets it right.
+
+    Declared padding may count, what `ceil_mode` adds behind it never does.
+    """
+    spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
+
+    def slide(y: Value, some: Spans) -> Value:
+        wanted = averaged(some, count_include_pad)
+        if any(s.dilation > 1 for s in some):
+            return rescaled(g, window_sum(g, y, some), 1 / wanted)
+        kernel = tuple(s.kernel for s in some)
+        y, padding = padded(g, y, some)
+        y = g.AVERAGE_POOL_2D(y, filter=kernel, padding=padding, **steps(some))
+        divided = averaged(some, 0) if padding == "SAME" else math.prod(kernel)
+        return rescaled(g, y, divided / wanted)
+
+    return over_pairs(g, x, spans, slide)
+
+
+def averaged(spans: Spans, count_include_pad: int) -> np.ndarray:
+    """Elements that each window averages: [spatial…]."""
+    found = np.ones((), int)
+    for s in spans:
+        before, after = (s.before, s.after) if count_include_pad else (0, 0)
+        found = np.multiply.outer(found, s.counts(before, after))
+    return found
+
+
+def rescaled(g: Builder, x: Value, factors: np.ndarray) -> Value:
+    """Multiply each window's result by its own factor: [spatial…]."""
+    if np.all(factors == 1):
+        return x
+    return g.MUL(x, factors.astype(np.float32)[None, None])
+
+
+def window_sum(g: Builder, x: Value, spans: Spans) -> Value:
+    """Add up each window: a depthwise convolution with ones; padding is zero."""
+    channels = x.shape[1]
+    x, padding = padded(g, x, spans)
+    kernel = tuple(s.kernel for s in spans)
+    ones = g.const(np.ones((channels, 1, *kernel), x.dtype))
+    zeros = g.const(np.zeros(channels, x.dtype))
+    dilations = tuple(s.dilation for s in spans)
+    options = {**steps(spans), "dilations": dilations, "padding": padding}
+    return g.DEPTHWISE_CONV_2D(x, ones, zeros, multiplier=1, **options)
+
+
+def power(g: Builder, x: Value, p: float) -> Value:
+    """|x| to the p-th power."""
+    if p == 2:
+        return g.MUL(x, x)
+    return g.ABS(x) if p == 1 else g.POW(g.ABS(x), float(p))
+
+
+def root(g: Builder, x: Value, p: float) -> Value:
+    """The p-th root of what is not negative."""
+    if p == 2:
+        return g.SQRT(x)
+    return x if p == 1 else g.POW(x, 1.0 / p)
+
+
+LP_NEEDS = need(lambda p: p >= 1, "the order of a norm is at least 1; got {p}")
+
+
+@lower(
+    "LpPool",
+    needs=[*POOL, LP_NEEDS],
+    samples=[
+        case(x=(2, 3, 7, 10), kernel_shape=(3, 2), strides=(2, 2), pads=(1, 0, 1, 1)),
+        case(x=(2, 3, 11), kernel_shape=(3,), p=1, strides=(2,), auto_pad="SAME_LOWER"),
+        case(x=(2, 3, 8, 9), kernel_shape=(2, 3), p=3, dilations=(3, 2)),
+        case(x=(2, 3, 5, 6, 7), kernel_shape=(2, 3, 2)),
+    ],
+    refuses=[*POOL_REFUSES, case(x=(2, 3, 6, 7), kernel_shape=(2, 2), p=0)],
+)
+def lp_pool(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    win: Window,
+    p: float = 2,
+    ceil_mode: int = 0,
+    out: list[TensorType],
+) -> Value:
+    """The p-th root of the window's sum of p-th powers."""
+    spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
+    sums = over_pairs(g, power(g, x, p), spans, lambda y, some: window_sum(g, y, some))
+    return root(g, sums, p)
+
+
+GLOBAL = [spatial(1, 6), FLAT]
+GLOBAL_SAMPLES = [case(x=(2, 3, 7, 10)), case(x=(2, 3, 5)), case(x=(2, 3, 5, 6, 7))]
+GLOBAL_REFUSES = [case(x=(2, 3)), case(x=(2, 3, 0, 4))]
+
+
+@lower(
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    needs=GLOBAL,
+    samples=GLOBAL_SAMPLES,
+    refuses=GLOBAL_REFUSES,
+)
+def global_pool(g: Builder, x: Value, /, *, op: str) -> Value:
+    """A reduction over the spatial dimensions."""
+    name = "MEAN" if op == "GlobalAveragePool" else "REDUCE_MAX"
+    return g.emit(name, [x], {"axes": tuple(range(2, x.rank)), "keep_dims": True})
+
+
+@lower(
+    "GlobalLpPool",
+    needs=[*GLOBAL, LP_NEEDS],
+    samples=[*GLOBAL_SAMPLES, case(x=(2, 3, 5, 4), p=1), case(x=(2, 3, 5, 4), p=3)],
+    refuses=[*GLOBAL_REFUSES, case(x=(2, 3, 5, 4), p=0)],
+)
+def global_lp_pool(g: Builder, x: Value, /, *, p: float = 2) -> Value:
+    """The p-th root of the sum of p-th powers."""
+    sums = g.SUM(power(g, x, p), axes=tuple(range(2, x.rank)), keep_dims=True)
+    return root(g, sums, p)
+
+
+@lower(
+    "LRN",
+    needs=[
+        need(lambda x: x.rank >= 3, "the tensor must be [N, C, spatial…]; got {x.shape}"),
+        need(lambda bias: bias > 0, "bias must be positive; got {bias}", possible=True),
+    ],
+    samples=[
+        case(x=(2, 7, 5, 6), size=3),
+        case(x=(2, 8, 5, 6), size=4, alpha=0.5, beta=0.5, bias=2.0),
+        case(x=(2, 6, 5), size=5, alpha=0.2, beta=1.0),
+        case(x=(2, 6, 5, 4), size=5, alpha=0.2, beta=0.3),
+    ],
+    refuses=[case(x=(2, 3), size=3), case(x=(2, 7, 5, 6), size=3, bias=0.0)],
+)
+def local_response_normalization(
+    g: Builder, x: Value, /, *, size: int, alpha: float, beta: float, bias: float
+) -> Value:
+    """The window over channels is a matrix of ones near the diagonal: one FULLY_CONNECTED.
+
+    TFLite's LOCAL_RESPONSE_NORMALIZATION takes odd sizes only, and XNNPACK has none.
+    """
+    channels = x.shape[1]
+    apart = np.arange(channels)[None] - np.arange(channels)[:, None]
+    near = (apart >= -((size - 1) // 2)) & (apart <= size // 2)
+    weights = g.const((near * (alpha / size)).astype(x.dtype))
+    scale = g.FULLY_CONNECTED(g.MUL(x, x), weights, np.full(channels, bias, x.dtype), axis=1)
+    return divided_by_power(g, x, scale, beta)
+
+
+def divided_by_power(g: Builder, x: Value, scale: Value, beta: float) -> Value:
+    """Divide x by scaleᵝ, for a positive scale, by ops that XNNPACK runs."""
+    if beta == 1:
+        return g.DIV(x, scale)
+    if beta == 0.5:
+        return g.MUL(x, g.RSQRT(scale))
+    if beta == 0.75:
+        inverse = g.RSQRT(scale)
+        return g.MUL(g.MUL(x, inverse), g.SQRT(inverse))
+    return g.MUL(x, g.EXP(g.MUL(g.LOG(scale), -beta)))

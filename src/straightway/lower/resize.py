@@ -1,0 +1,279 @@
+"""Resizing: by TFLite's ops where they compute the very same, else by indices or matrices."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from straightway.ir import Node, TensorType, Value
+from straightway.lower.builder import Builder
+from straightway.lower.declare import Const, case, lower, need, run
+from straightway.lower.interpolation import (
+    BILINEAR_CENTERS,
+    NEAREST,
+    NEAREST_CENTERS,
+    RADIUS,
+    TRANSFORMS,
+    Centers,
+    Interpolation,
+    Stretch,
+    tflite_bilinear,
+    tflite_nearest,
+)
+
+# Weights that differ by less come from the same formula, rounded otherwise in float32.
+SAME_WEIGHT = 1e-4
+# An operand that is not given.
+NOTHING = np.zeros(0, np.float32).view(Const)
+Stretches = tuple[Stretch, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Resize's attributes on sizes, by the operator's own names."""
+
+    axes: tuple[int, ...] = ()
+    keep_aspect_ratio_policy: str = "stretch"
+    extrapolation_value: float = 0.0
+
+    def stretches(
+        self,
+        x: Value,
+        out: TensorType,
+        scales: np.ndarray = NOTHING,
+        sizes: np.ndarray = NOTHING,
+        roi: Value | None = None,
+    ) -> Stretches:
+        """Put attributes and operands together; axes that are not named stay as they are."""
+        named = [a % x.rank for a in self.axes] or list(range(x.rank))
+        factors = np.ones(x.rank, np.float32)
+        if scales.size:
+            factors[named] = scales
+        else:
+            wanted = np.asarray(sizes, np.float32) / np.array([x.shape[a] for a in named])
+            pick = {"not_larger": np.min, "not_smaller": np.max}
+            policy = pick.get(self.keep_aspect_ratio_policy)
+            factors[named] = policy(wanted) if policy else wanted
+        regions = [(0.0, 1.0)] * x.rank
+        if roi is not None and roi.const is not None and roi.const.size == 2 * len(named):
+            for k, a in enumerate(named):
+                regions[a] = float(roi.const[k]), float(roi.const[k + len(named)])
+        sides = zip(x.shape, out.dims, factors, regions, strict=True)
+        return tuple(
+            Stretch(size=size, out=wide, scale=float(factor), region=region)
+            for size, wide, factor, region in sides
+        )
+
+
+def of_opset(how: Interpolation, opset: int) -> Interpolation:
+    """Before opset 11 there was one way only."""
+    if opset >= 11:
+        return how
+    return replace(how, coordinate_transformation_mode="asymmetric", nearest_mode="simple")
+
+
+FLOAT_OR_NEAREST = need(
+    lambda x, how: how.mode == "nearest" or x.dtype == np.float32,
+    "interpolation is lowered for float32 only; got {x.dtype}",
+    possible=True,
+)
+FLAT = need(lambda out: 0 not in out[0].dims, "the result is empty: {out[0]}")
+IMAGE = (2, 3, 4, 6)
+
+
+@lower(
+    "Resize",
+    needs=[
+        FLAT,
+        FLOAT_OR_NEAREST,
+        need(
+            lambda how: how.coordinate_transformation_mode in TRANSFORMS,
+            "unknown coordinate_transformation_mode {how.coordinate_transformation_mode}",
+        ),
+        need(
+            lambda how: how.mode in ("nearest", *RADIUS) and how.nearest_mode in NEAREST,
+            "unknown mode {how.mode} or nearest_mode {how.nearest_mode}",
+        ),
+        need(
+            lambda how, roi: (
+                how.coordinate_transformation_mode != "tf_crop_and_resize"
+                or (roi is not None and roi.const is not None)
+            ),
+            "roi must be a constant",
+            possible=True,
+        ),
+        need(
+            lambda x, how, extent, scales, sizes, roi, out, node: (
+                not any(
+                    of_opset(how, node.op.version).is_ambiguous(axis)
+                    for axis in extent.stretches(x, out[0], scales, sizes, roi)
+                )
+            ),
+            "{how.coordinate_transformation_mode}: for these sizes and scales ONNX's "
+            "reference and ONNX Runtime disagree; got scales {scales} for {x.shape}",
+            remedy="give sizes instead of scales",
+            possible=True,
+        ),
+    ],
+    samples=[
+        case(x=IMAGE, scales=np.array([1, 1, 2, 3], np.float32), nearest_mode="floor"),
+        case(x=IMAGE, sizes=np.array([2, 3, 7, 4]), nearest_mode="ceil"),
+        case(x=IMAGE, sizes=np.array([2, 3, 8, 12]), mode="linear"),
+        case(x=IMAGE, sizes=np.array([9, 5]), axes=(2, 3), mode="cubic", exclude_outside=1),
+        case(x=IMAGE, sizes=np.array([5, 3]), axes=(3, 1), mode="linear", antialias=1),
+        case(
+            x=IMAGE,
+            sizes=np.array([2, 3, 5, 7]),
+            roi=np.array([0, 0, -0.2, 0.3, 1, 1, 0.6, 1.2], np.float32),
+            mode="linear",
+            coordinate_transformation_mode="tf_crop_and_resize",
+            extrapolation_value=10.0,
+        ),
+        case(x=IMAGE, scales=np.array([1, 1, 0.5, 2], np.float32), opset=10),
+    ],
+    refuses=[
+        case(x=(2, 0, 4, 6), scales=np.array([1, 1, 2, 2], np.float32)),
+        case(x=run(np.ones(IMAGE), np.uint8), sizes=np.array([2, 3, 8, 8]), mode="linear"),
+        case(x=IMAGE, sizes=np.array([2, 3, 8, 8]), coordinate_transformation_mode="other"),
+        case(x=IMAGE, sizes=np.array([2, 3, 8, 8]), nearest_mode="other"),
+        case(
+            x=IMAGE,
+            sizes=np.array([2, 3, 8, 8]),
+            roi=(8,),
+            coordinate_transformation_mode="tf_crop_and_resize",
+        ),
+        case(
+            x=IMAGE,
+            scales=np.array([1, 1, 0.6, 0.6], np.float32),
+            mode="linear",
+            coordinate_transformation_mode="align_corners",
+        ),
+    ],
+)
+def resize(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    how: Interpolation,
+    extent: Extent,
+    roi: Value | None = None,
+    scales: Const = NOTHING,
+    sizes: Const = NOTHING,
+    out: list[TensorType],
+    node: Node,
+) -> Value:
+    """Every mode is separable: indices or a matrix for each axis."""
+    axes = extent.stretches(x, out[0], scales, sizes, roi)
+    return stretch(g, x, of_opset(how, node.op.version), axes, extent.extrapolation_value)
+
+
+@lower(
+    "Upsample",
+    needs=[FLAT, FLOAT_OR_NEAREST],
+    samples=[
+        case(x=IMAGE, scales=(1.0, 1.0, 2.0, 3.0), opset=7),
+        case(x=IMAGE, scales=np.array([1, 1, 2, 1.5], np.float32), mode="linear", opset=9),
+    ],
+    refuses=[
+        case(x=(2, 0, 4, 6), scales=np.array([1, 1, 2, 2], np.float32), opset=9),
+        case(
+            x=run(np.ones(IMAGE), np.uint8),
+            scales=np.array([1, 1, 2, 2], np.float32),
+            mode="linear",
+            opset=9,
+        ),
+    ],
+)
+def upsample(
+    g: Builder, x: Value, /, *, how: Interpolation, scales: Const, out: list[TensorType], node: Node
+) -> Value:
+    """What Resize was before opset 10."""
+    axes = Extent().stretches(x, out[0], np.asarray(scales))
+    return stretch(g, x, of_opset(how, node.op.version), axes, 0.0)
+
+
+def stretch(
+    g: Builder, x: Value, how: Interpolation, axes: Stretches, extrapolation: float
+) -> Value:
+    """Resize every axis that changes."""
+    outside = [how.outside(s) for s in axes]
+    matrices = [how.matrix(s) for s in axes]
+    if not any(m.any() for m in outside):
+        same = [m.shape[0] == m.shape[1] and np.array_equal(m, np.eye(len(m))) for m in matrices]
+        todo = [d for d, is_same in enumerate(same) if not is_same]
+        found = by_tflite(g, x, how, axes, todo)
+        if found is not None:
+            return found
+        if how.mode == "nearest":
+            for d in todo:
+                x = g.GATHER(x, how.indices(axes[d]), axis=d)
+            return x
+    for d, (matrix, away) in enumerate(zip(matrices, outside, strict=True)):
+        x = product(g, x, d, np.where(away[:, None], 0, matrix))
+    return extrapolated(g, x, outside, extrapolation)
+
+
+def by_tflite(
+    g: Builder, x: Value, how: Interpolation, axes: Stretches, todo: list[int]
+) -> Value | None:
+    """Use TFLite's op if one of its options computes the same, along every axis."""
+    if not todo:
+        return x
+    if not 3 <= x.rank <= 4 or min(todo) < 2 or how.mode not in ("nearest", "linear"):
+        return None
+    nearest = how.mode == "nearest"
+    options = NEAREST_CENTERS if nearest else BILINEAR_CENTERS
+    test = picks_same if nearest else weighs_same
+    fitting = next((c for c in options if all(test(c, how, s) for s in axes[2:])), None)
+    if fitting is None:
+        return None
+    name = "RESIZE_NEAREST_NEIGHBOR" if nearest else "RESIZE_BILINEAR"
+    size = tuple(s.out for s in axes[2:])
+    attrs = {
+        "align_corners": fitting.align_corners,
+        "half_pixel_centers": fitting.half_pixel_centers,
+    }
+    return g.emit(name, [x], {"size": size, **attrs})
+
+
+def picks_same(centers: Centers, how: Interpolation, axis: Stretch) -> bool:
+    """Whether TFLite's nearest neighbours are the model's."""
+    found = tflite_nearest(centers, axis.size, axis.out)
+    return found is not None and np.array_equal(found, how.indices(axis))
+
+
+def weighs_same(centers: Centers, how: Interpolation, axis: Stretch) -> bool:
+    """Whether TFLite's weights are the model's."""
+    found = tflite_bilinear(centers, axis.size, axis.out)
+    return bool(np.abs(found - how.matrix(axis)).max() < SAME_WEIGHT)
+
+
+def product(g: Builder, x: Value, axis: int, matrix: np.ndarray) -> Value:
+    """Multiply along an axis by a constant matrix [out, size].
+
+    Spatial axes are written as matrix · [spatial, rest·channels], so that an image stored channels
+    last moves nowhere.
+    """
+    if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix))):
+        return x
+    weights = g.const(matrix.astype(np.float32))
+    if axis < 2:
+        return g.FULLY_CONNECTED(x, weights, np.zeros(len(matrix), np.float32), axis=axis)
+    order = [0, *range(2, x.rank), 1]
+    y = g.transpose(x, order)
+    lead, rest = y.shape[: axis - 1], y.shape[axis:]
+    flat = g.reshape(y, (math.prod(lead), y.shape[axis - 1], math.prod(rest)))
+    y = g.reshape(g.BATCH_MATMUL(weights, flat), (*lead, len(matrix), *rest))
+    return g.transpose(y, [order.index(d) for d in range(x.rank)])
+
+
+def extrapolated(g: Builder, x: Value, outside: list[np.ndarray], value: float) -> Value:
+    """Put `value` where an element lies outside along any axis; those elements are zero so far."""
+    shapes = [[-1 if e == d else 1 for e in range(x.rank)] for d in range(x.rank)]
+    away = np.zeros((1,) * x.rank, bool)
+    for mask, shape in zip(outside, shapes, strict=True):
+        away = away | mask.reshape(shape) if mask.any() else away
+    if not value or not away.any():
+        return x
+    return g.ADD(x, np.where(away, value, 0).astype(np.float32))

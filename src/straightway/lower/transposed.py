@@ -1,0 +1,228 @@
+"""Transposed convolutions.
+
+ONNX's pads crop the result; `output_padding` lengthens it. TFLite's SAME crops half before and the
+rest behind; VALID crops nothing, and may lengthen the result by less than a stride.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from straightway.ir import TensorType, Value
+from straightway.lower.builder import Builder
+from straightway.lower.declare import case, lower, need, run
+from straightway.lower.window import (
+    Span,
+    Window,
+    convolve,
+    every,
+    no_bias,
+    spatial,
+    wave,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transposed(Window):
+    """The attributes of a transposed convolution, as the model has them."""
+
+    output_padding: tuple[int, ...] = ()
+    output_shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How a transposed convolution grows one dimension: elements, all of them.
+
+    `before` is what is cropped before; `out` is the size of the result, which says what is cropped
+    or added behind.
+    """
+
+    size: int
+    kernel: int
+    stride: int
+    before: int
+    out: int
+
+    @property
+    def full(self) -> int:
+        """The size without cropping."""
+        return (self.size - 1) * self.stride + self.kernel
+
+    @property
+    def behind(self) -> int:
+        """Elements cropped behind; negative: elements that no input reaches, which hold the bias."""
+        return self.full - self.before - self.out
+
+    @property
+    def is_same(self) -> bool:
+        """Whether TFLite's SAME is this.
+
+        XNNPACK's delegate wants the stride not to exceed the kernel (xnnpack_delegate.cc,
+        CalculateTransposeConvPaddings).
+        """
+        total = self.full - self.out
+        fits = self.size == math.ceil(self.out / self.stride) and total >= 0
+        return fits and self.before == total // 2 and self.kernel >= self.stride
+
+
+def growths(
+    win: Transposed, sizes: Sequence[int], kernel: Sequence[int], outs: Sequence[int]
+) -> tuple[Growth, ...]:
+    """Put the attributes together, one spatial dimension at a time.
+
+    Where `output_shape` or `auto_pad` is given, the padding follows from it: the odd element behind
+    for SAME_UPPER, else before (the operator's own text).
+    """
+    follows = bool(win.output_shape) or win.auto_pad.startswith("SAME")
+    found = []
+    for d, (size, k, out) in enumerate(zip(sizes, kernel, outs, strict=True)):
+        stride = win.strides[d] if win.strides else 1
+        extra = win.output_padding[d] if win.output_padding else 0
+        before = win.pads[d] if win.pads else 0
+        if follows:
+            total = max((size - 1) * stride + k + extra - out, 0)
+            upper = win.auto_pad == "SAME_UPPER"
+            before = total // 2 if upper else total - total // 2
+        found.append(Growth(size=size, kernel=k, stride=stride, before=before, out=out))
+    return tuple(found)
+
+
+def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
+    """Put dilation into constant weights as zeros between them."""
+    if w.const is None or all(d == 1 for d in dilations):
+        return w
+    sizes = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    wide = np.zeros((*w.shape[:2], *sizes), w.dtype)
+    wide[(slice(None), slice(None), *(slice(None, None, d) for d in dilations))] = w.const
+    return g.const(wide)
+
+
+@lower(
+    "ConvTranspose",
+    needs=[
+        spatial(1, 2),
+        need(
+            lambda x, out: out[0].rank == x.rank,
+            "ONNX infers no shape where output_shape is smaller than the input; "
+            "got {win.output_shape} for {x.shape}",
+        ),
+        need(
+            lambda w, win: (
+                w.const is not None or (win.group == 1 and all(d == 1 for d in win.dilations))
+            ),
+            "with groups or dilation the weights must be constant; got {win.group} groups, "
+            "dilations {win.dilations}",
+            possible=True,
+        ),
+    ],
+    samples=[
+        case(x=(2, 3, 5, 7), w=wave(3, 4, 3, 3), strides=(2, 3), pads=(1, 0, 0, 1)),
+        case(
+            x=(2, 3, 5, 7),
+            w=wave(3, 4, 2, 3),
+            dilations=(3, 1),
+            strides=(2, 1),
+            output_padding=(1, 0),
+        ),
+        case(x=(2, 6, 5, 7), w=wave(6, 2, 3, 2), b=(4,), group=2, strides=(1, 2)),
+        case(x=(2, 4, 5, 7), w=wave(4, 1, 4, 3), group=4, strides=(2, 1), pads=(1, 1, 1, 1)),
+        case(x=(2, 3, 9), w=wave(3, 5, 4), auto_pad="SAME_UPPER", strides=(2,)),
+        case(x=(2, 3, 5, 7), w=run(wave(3, 4, 3, 3)), strides=(2, 3)),
+    ],
+    refuses=[
+        case(x=(2, 3, 4, 5, 6), w=wave(3, 4, 2, 2, 2)),
+        case(x=(2, 3, 4, 5), w=wave(3, 4, 2, 2), output_shape=(3, 4)),
+        case(x=(2, 6, 5, 7), w=run(wave(6, 2, 3, 2)), group=2),
+    ],
+)
+def conv_transpose(
+    g: Builder,
+    x: Value,
+    w: Value,
+    b: Value | None = None,
+    /,
+    *,
+    win: Transposed,
+    out: list[TensorType],
+) -> Value:
+    """Groups run one by one, but for one output channel of each input: that is depthwise."""
+    w = spread(g, w, win.dilations or (1,) * (x.rank - 2))
+    group = win.group
+    bias = no_bias(g, x, w.shape[1] * group) if b is None else b
+    spans = growths(win, x.shape[2:], w.shape[2:], out[0].dims[2:])
+    if group > 1 and w.shape[0] == group:
+        return depthwise(g, x, w, bias, spans)
+    if group > 1:
+        return by_groups(g, x, w, bias, spans)
+    return grow(g, x, w, bias, spans)
+
+
+def grow(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
+    """One TRANSPOSE_CONV: SAME where that is it, else VALID and what must be cropped cut off."""
+    strides = tuple(s.stride for s in spans)
+    shape = (x.shape[0], w.shape[1])
+    if all(s.is_same for s in spans):
+        sizes = (*shape, *(s.out for s in spans))
+        return g.TRANSPOSE_CONV(x, w, bias, strides=strides, padding="SAME", output_shape=sizes)
+    w = lengthen(g, w, [max(-s.behind - s.stride + 1, 0) for s in spans])
+    sizes = (*shape, *(s.full + max(-s.behind, 0) for s in spans))
+    y = g.TRANSPOSE_CONV(x, w, bias, strides=strides, padding="VALID", output_shape=sizes)
+    for d, s in enumerate(spans):
+        y = every(g, y, d + 2, s.before, count=s.out)
+    return y
+
+
+def lengthen(g: Builder, w: Value, extra: Sequence[int]) -> Value:
+    """Append zeros to weights: the result grows by as much."""
+    pairs = [(0, 0), (0, 0), *((0, e) for e in extra)]
+    if w.const is None or not any(extra):
+        return g.pad(w, pairs)
+    return g.const(np.pad(w.const, pairs))
+
+
+def by_groups(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
+    """TRANSPOSE_CONV has no groups: one for each, side by side."""
+    width = w.shape[1]
+    group = bias.shape[0] // width
+    step = x.shape[1] // group
+    parts = []
+    for k in range(group):
+        weights = every(g, w, 0, k * step, count=step)
+        own = every(g, bias, 0, k * width, count=width)
+        parts.append(grow(g, every(g, x, 1, k * step, count=step), weights, own, spans))
+    return g.CONCATENATION(*parts, axis=1)
+
+
+def depthwise(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
+    """Zeros between the inputs, then a depthwise convolution with the kernel turned round."""
+    for d, s in enumerate(spans):
+        x = spaced(g, x, d + 2, s.stride)
+    turned = np.flip(np.asarray(w.const), tuple(range(2, w.rank)))
+    weights = g.const(np.ascontiguousarray(turned.reshape(-1, 1, *w.shape[2:])))
+    windows = tuple(
+        Span(
+            size=x.shape[d + 2],
+            kernel=s.kernel,
+            before=max(s.kernel - 1 - s.before, 0),
+            out=s.out + max(s.before - s.kernel + 1, 0),
+        )
+        for d, s in enumerate(spans)
+    )
+    y = convolve(g, x, weights, bias, windows)
+    for d, s in enumerate(spans):
+        y = every(g, y, d + 2, max(s.before - s.kernel + 1, 0), count=s.out)
+    return y
+
+
+def spaced(g: Builder, x: Value, axis: int, stride: int) -> Value:
+    """Put stride - 1 zeros behind each element of an axis."""
+    if stride == 1:
+        return x
+    shape = list(x.shape)
+    y = g.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    y = g.pad(y, [(0, stride - 1) if d == axis + 1 else (0, 0) for d in range(y.rank)])
+    shape[axis] *= stride
+    return g.reshape(y, shape)

@@ -1,0 +1,294 @@
+"""Windows that slide over spatial dimensions: their geometry, and convolutions.
+
+A tensor is [N, C, spatial…]. TFLite knows two paddings: VALID, none, and SAME, which puts half of
+what the last window lacks before and the rest behind. Everything else is a PAD before the window;
+XNNPACK fuses a PAD of zeros into the convolution that follows.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from straightway.ir import TensorType, Value
+from straightway.lower.builder import Builder
+from straightway.lower.declare import Need, case, lower, need, run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The attributes that convolutions and pools share, as the model has them."""
+
+    kernel_shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    pads: tuple[int, ...] = ()
+    auto_pad: str = "NOTSET"
+    group: int = 1
+
+    def spans(
+        self, sizes: Sequence[int], kernel: Sequence[int], outs: Sequence[int]
+    ) -> tuple["Span", ...]:
+        """Put the attributes together, one spatial dimension at a time."""
+        count = len(sizes)
+        strides = self.strides or (1,) * count
+        dilations = self.dilations or (1,) * count
+        pads = self.pads or (0,) * (2 * count)
+        found = []
+        for d in range(count):
+            before, after = pads[d], pads[d + count]
+            if self.auto_pad != "NOTSET":
+                extent = (kernel[d] - 1) * dilations[d] + 1
+                total = max((outs[d] - 1) * strides[d] + extent - sizes[d], 0)
+                before, after = divide(total, self.auto_pad)
+            found.append(
+                Span(
+                    size=sizes[d],
+                    kernel=kernel[d],
+                    stride=strides[d],
+                    dilation=dilations[d],
+                    before=before,
+                    after=after,
+                    out=outs[d],
+                )
+            )
+        return tuple(found)
+
+
+def divide(total: int, auto_pad: str) -> tuple[int, int]:
+    """Split padding as `auto_pad` says: the odd element behind (SAME_UPPER) or before."""
+    if auto_pad == "VALID":
+        return 0, 0
+    half = total // 2
+    return (half, total - half) if auto_pad == "SAME_UPPER" else (total - half, half)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """How a window slides along one dimension: elements, all of them.
+
+    `before` and `after` are the declared padding; `out` is the number of windows, which `ceil_mode`
+    may make one more than the padded input holds.
+    """
+
+    size: int
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+    out: int
+
+    @property
+    def extent(self) -> int:
+        """Elements from the first to the last that one window reads."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def lacking(self) -> int:
+        """Elements that the last window reads behind the input; negative: left unread."""
+        return (self.out - 1) * self.stride + self.extent - self.size - self.before
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether TFLite's VALID is this."""
+        return self.before == 0 and -self.stride < self.lacking <= 0
+
+    @property
+    def is_same(self) -> bool:
+        """Whether TFLite's SAME is this (kernels/padding.h: ComputePaddingWithOffset)."""
+        total = max((self.out - 1) * self.stride + self.extent - self.size, 0)
+        return self.out == math.ceil(self.size / self.stride) and self.before == total // 2
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether each window is one element, in order."""
+        return self.kernel == 1 and self.stride == 1 and self.before == 0 and self.out == self.size
+
+    def counts(self, before: int, after: int) -> np.ndarray:
+        """Elements of each window that lie on the input or on so much padding around it."""
+        starts = np.arange(self.out) * self.stride - self.before
+        reads = starts[:, None] + np.arange(self.kernel) * self.dilation
+        return ((reads >= -before) & (reads < self.size + after)).sum(1)
+
+
+Spans = tuple[Span, ...]
+
+
+def padded(g: Builder, x: Value, spans: Spans, fill: float = 0.0) -> tuple[Value, str]:
+    """Pad `x` unless TFLite's own padding does; return it, and the padding that remains to do."""
+    if all(s.is_valid for s in spans):
+        return x, "VALID"
+    if all(s.is_same for s in spans):
+        return x, "SAME"
+    for d, s in enumerate(spans):
+        if s.lacking <= -s.stride:
+            x = every(g, x, d + 2, 0, count=s.size + s.lacking)
+    pairs = [(s.before, max(s.lacking, 0)) for s in spans]
+    return g.pad(x, [(0, 0), (0, 0), *pairs], fill), "VALID"
+
+
+def steps(spans: Spans) -> dict[str, tuple[int, ...]]:
+    """Return the options that every window op takes."""
+    return {"strides": tuple(s.stride for s in spans)}
+
+
+def every(g: Builder, x: Value, axis: int, start: int, *, count: int, stride: int = 1) -> Value:
+    """Take `count` elements along an axis, from `start`, `stride` apart."""
+    if start == 0 and stride == 1 and count == x.shape[axis]:
+        return x
+    if x.const is not None:
+        return g.const(np.take(x.const, range(start, start + count * stride, stride), axis))
+    begin, end, step = [0] * x.rank, list(x.shape), [1] * x.rank
+    begin[axis], step[axis] = start, stride
+    if stride == 1:
+        end[axis] = count
+        return g.SLICE(x, begin=tuple(begin), size=tuple(end))
+    end[axis] = start + (count - 1) * stride + 1
+    marks = {"begin": tuple(begin), "end": tuple(end), "strides": tuple(step)}
+    return g.STRIDED_SLICE(x, **marks, end_mask=(0,) * x.rank)
+
+
+Slide = Callable[[Value, Spans], Value]
+
+
+def over_pairs(g: Builder, x: Value, spans: Spans, slide: Slide) -> Value:
+    """Slide over two spatial dimensions at a time, the others counting as batch.
+
+    For what is separable. TFLite's windows have at most two dimensions.
+    """
+    if len(spans) <= 2:
+        return slide(x, spans)
+    todo = [d for d, span in enumerate(spans) if not span.is_identity]
+    for place in range(0, len(todo), 2):
+        dims = todo[place : place + 2]
+        x = over_some(g, x, spans, dims, slide)
+    return x
+
+
+def over_some(g: Builder, x: Value, spans: Spans, dims: Sequence[int], slide: Slide) -> Value:
+    """Slide over the spatial dimensions `dims`: the others are folded into the batch."""
+    others = [d for d in range(len(spans)) if d not in dims]
+    order = [0, *(d + 2 for d in others), 1, *(d + 2 for d in dims)]
+    y = g.transpose(x, order)
+    lead = y.shape[: 1 + len(others)]
+    y = slide(g.reshape(y, (math.prod(lead), *y.shape[len(lead) :])), tuple(spans[d] for d in dims))
+    y = g.reshape(y, (*lead, *y.shape[1:]))
+    return g.transpose(y, [order.index(d) for d in range(len(order))])
+
+
+def is_certain(win: Window, sizes: Sequence[int], kernel: Sequence[int]) -> bool:
+    """Whether ONNX Runtime pads as the specification says.
+
+    Where the stride exceeds the kernel by two, SAME leaves elements unread behind; ONNX Runtime
+    crops before, too (core/providers/common.h, ComputePad).
+    """
+    outs = [math.ceil(size / s) for size, s in zip(sizes, win.strides, strict=False)]
+    spans = win.spans(sizes, kernel, outs) if win.auto_pad.startswith("SAME") and outs else ()
+    return all(s.lacking > -2 for s in spans)
+
+
+EXPLICIT = "write the pads instead of auto_pad"
+CERTAIN = "with {win.auto_pad}, strides {win.strides} past the kernel: ONNX Runtime crops"
+
+
+def spatial(least: int, most: int) -> Need:
+    """Limit the number of spatial dimensions."""
+    text = f"from {least} to {most} spatial dimensions; got the shape {{x.shape}}"
+    return need(lambda x: least <= x.rank - 2 <= most, text, possible=True)
+
+
+def wave(*shape: int) -> np.ndarray:
+    """Weights for samples: no two alike, of both signs."""
+    return np.sin(np.arange(1, math.prod(shape) + 1)).reshape(shape).astype(np.float32)
+
+
+def no_bias(g: Builder, x: Value, channels: int) -> Value:
+    """Zeros: CONV_2D needs a bias (kernels/conv.cc, Prepare), and so does XNNPACK's delegate."""
+    return g.const(np.zeros(channels, x.dtype))
+
+
+@lower(
+    "Conv",
+    needs=[
+        spatial(1, 3),
+        need(
+            lambda win, x, w: is_certain(win, x.shape[2:], w.shape[2:]),
+            CERTAIN,
+            remedy=EXPLICIT,
+            possible=True,
+        ),
+        need(
+            lambda x, w: x.rank < 5 or w.const is not None,
+            "a 3-D convolution's weights must be constant",
+            possible=True,
+        ),
+    ],
+    samples=[
+        case(x=(2, 3, 7, 10), w=wave(5, 3, 3, 2), pads=(1, 0, 2, 1)),
+        case(x=(2, 3, 11), w=wave(4, 3, 2), b=(4,), auto_pad="SAME_LOWER"),
+        case(x=(2, 4, 8, 9), w=wave(8, 1, 3, 3), group=4, strides=(2, 1)),
+        case(x=(2, 6, 8, 9), w=wave(4, 3, 3, 3), group=2, dilations=(2, 1)),
+        case(x=(2, 4, 5, 6, 7), w=wave(6, 2, 3, 2, 2), group=2),
+        case(x=(2, 3, 7, 10), w=run(wave(5, 3, 3, 2))),
+    ],
+    refuses=[
+        case(x=(2, 3, 4, 4, 4, 4), w=wave(5, 3, 1, 1, 1, 1)),
+        case(x=(2, 3, 7, 12), w=wave(5, 3, 1, 1), strides=(1, 3), auto_pad="SAME_UPPER"),
+        case(x=(2, 3, 4, 5, 6), w=run(wave(5, 3, 2, 2, 2))),
+    ],
+)
+def conv(
+    g: Builder,
+    x: Value,
+    w: Value,
+    b: Value | None = None,
+    /,
+    *,
+    win: Window,
+    out: list[TensorType],
+) -> Value:
+    """One group is CONV_2D, one input channel a group DEPTHWISE_CONV_2D, groups CONV_2D again."""
+    spans = win.spans(x.shape[2:], w.shape[2:], out[0].dims[2:])
+    bias = no_bias(g, x, w.shape[0]) if b is None else b
+    if len(spans) == 3:
+        return conv_3d(g, x, w, bias, spans)
+    return convolve(g, x, w, bias, spans)
+
+
+def convolve(g: Builder, x: Value, w: Value, bias: Value, spans: Spans) -> Value:
+    """Convolve over one or two dimensions; the groups follow from the shapes."""
+    x, padding = padded(g, x, spans)
+    options = {**steps(spans), "dilations": tuple(s.dilation for s in spans), "padding": padding}
+    channels = x.shape[1]
+    if w.shape[1] == 1 and channels > 1:
+        multiplier = w.shape[0] // channels
+        return g.DEPTHWISE_CONV_2D(x, w, bias, multiplier=multiplier, **options)
+    # a filter with fewer channels than the input has is grouped: kernels/conv.cc, Prepare, and
+    # xnnpack_delegate.cc, VisitConv2DNode
+    return g.CONV_2D(x, w, bias, **options)
+
+
+def conv_3d(g: Builder, x: Value, w: Value, bias: Value, spans: Spans) -> Value:
+    """Convolve in 2-D over depth taps laid side by side as channels.
+
+    TFLite's CONV_3D is float only, has no groups, and XNNPACK has none.
+    """
+    depth, *flat = spans
+    n, channels, _, *sizes = x.shape
+    groups = channels // w.shape[1]
+    after = max(depth.lacking, 0)
+    x = g.pad(x, [(0, 0), (0, 0), (depth.before, after), *[(0, 0)] * len(flat)])
+    taps = []
+    for tap in range(depth.kernel):
+        y = every(g, x, 2, tap * depth.dilation, count=depth.out, stride=depth.stride)
+        y = g.reshape(g.transpose(y, (0, 2, 1, 3, 4)), (n * depth.out, channels, *sizes))
+        taps.append(g.reshape(y, (n * depth.out, groups, w.shape[1], *sizes)))
+    joined = taps[0] if len(taps) == 1 else g.CONCATENATION(*taps, axis=2)
+    joined = g.reshape(joined, (n * depth.out, channels * depth.kernel, *sizes))
+    side_by_side = g.transpose(w, (0, 2, 1, 3, 4))
+    weights = g.reshape(side_by_side, (w.shape[0], w.shape[1] * depth.kernel, *w.shape[3:]))
+    y = convolve(g, joined, weights, bias, tuple(flat))
+    y = g.reshape(y, (n, depth.out, *y.shape[1:]))
+    return g.transpose(y, (0, 2, 1, 3, 4))
