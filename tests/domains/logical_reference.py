@@ -150,6 +150,7 @@ _RUN = {
     "FULLY_CONNECTED": _matrix,
     "BATCH_MATMUL": lambda n, xs, a: [xs[0] @ xs[1]],
     "DEPTH_TO_SPACE": _depth_to_space,
+    "CAST": lambda n, xs, a: [xs[0].astype(a["dtype"])],
     "REVERSE_V2": lambda n, xs, a: [np.flip(xs[0], a["axes"])],
     "CUMSUM": lambda n, xs, a: [np.cumsum(xs[0], a["axis"], dtype=xs[0].dtype)],
 }

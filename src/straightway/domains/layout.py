@@ -9,7 +9,7 @@ from straightway.domains.atoms import Atoms, Order, last_dims
 from straightway.domains.forms import whole_dims
 from straightway.domains.orders import Orders
 from straightway.domains.plan import Plan, make_plan
-from straightway.domains.problem import NodeModes, Problem
+from straightway.domains.problem import Mode, NodeModes, Problem
 from straightway.domains.realize import Realizer
 from straightway.domains.solve import solve
 from straightway.domains.store import Store, restored
@@ -52,38 +52,55 @@ def lay_out(graph: Graph, outputs: Sequence[str], *, channels_last_io: bool = Fa
     Inputs and outputs keep the model's own dimension order, or with `channels_last_io` have
     N, spatial, channels where they have three dimensions or more.
     """
-    atoms = Atoms(graph)
-    orders = Orders(graph, atoms)
+    orders = Orders(graph, Atoms(graph))
+    problem = problem_of(orders, channels_last_io=channels_last_io)
+    solution = solve(problem)
+    modes = [node.modes[mode] for node, mode in zip(problem.nodes, solution.choice, strict=True)]
+    store = write_modes(orders, modes, outputs, channels_last_io=channels_last_io)
+    places = {v: Place(tensor=s.first[1], order=s.order) for v, s in store.values.items()}
+    return Layout(
+        graph=store.target,
+        plan=make_plan(solution, store.moves),
+        places=places,
+        atoms=orders.atoms,
+        channels_last_io=channels_last_io,
+    )
+
+
+def problem_of(orders: Orders, *, channels_last_io: bool = False) -> Problem:
+    """The graph as the solver sees it: modes of nodes, bytes of values, orders at the borders."""
+    graph, atoms = orders.graph, orders.atoms
     io_order = atoms.channels_last if channels_last_io else atoms.order
-    nodes = list(graph.nodes)
-    problem = Problem(
-        nodes=tuple(NodeModes(name=n.name, modes=orders.modes(n)) for n in nodes),
+    return Problem(
+        nodes=tuple(NodeModes(name=n.name, modes=orders.modes(n)) for n in graph.nodes),
         weights={v: v.known_type.size_bytes for v in graph.values() if v.const is None},
         sources={v: io_order(v) for v in graph.inputs},
         sinks={v: (io_order(v),) for v in graph.outputs if v.const is None},
         constant=CONVERSION_BYTES,
     )
-    solution = solve(problem)
+
+
+def write_modes(
+    orders: Orders, modes: Sequence[Mode], outputs: Sequence[str], *, channels_last_io: bool = False
+) -> Store:
+    """Write every node in its mode, with the conversions that these entail."""
+    graph = orders.graph
     target = Graph(name=graph.name)
-    store = Store(target, atoms)
+    store = Store(target, orders.atoms)
     for name in (*(v.name for v in graph.inputs), *outputs):
         target.taken[name] = 0
     for value in graph.inputs:
         dims = last_dims(value.rank) if channels_last_io else list(range(value.rank))
-        form = whole_dims(atoms, value, dims)
+        form = whole_dims(orders.atoms, value, dims)
         tensor = store.tensor(value.name, value, form)
         tensor.name = value.name
         store.put(value, form, edit.add_input(target, tensor))
     realizer = Realizer(orders, store)
-    for node, modes, mode in zip(nodes, problem.nodes, solution.choice, strict=True):
-        realizer.realize(node, modes.modes[mode])
+    for node, mode in zip(graph.nodes, modes, strict=True):
+        realizer.realize(node, mode)
     store.user = None
     _finish(graph, outputs, store, channels_last_io=channels_last_io)
-    places = {v: Place(tensor=s.first[1], order=s.order) for v, s in store.values.items()}
-    plan = make_plan(solution, store.moves)
-    return Layout(
-        graph=target, plan=plan, places=places, atoms=atoms, channels_last_io=channels_last_io
-    )
+    return store
 
 
 def _finish(graph: Graph, names: Sequence[str], store: Store, *, channels_last_io: bool) -> None:

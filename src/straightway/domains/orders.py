@@ -31,6 +31,7 @@ class Orders:
         self.graph = graph
         self.found: dict[Value, dict[Order, None]] = {}
         self.users: dict[Value, list[Node]] = {}
+        self.kinds: dict[Node, str] = {}
         self.sequences: dict[Node, dict[Value, Sequence_]] = {}
         self.fresh: deque[tuple[Value, Order]] = deque()
         for value in graph.inputs:
@@ -60,6 +61,11 @@ class Orders:
 
     def kind(self, node: Node) -> str:
         """The layout kind of a node; "fixed" where nothing can be carried through it."""
+        if node not in self.kinds:
+            self.kinds[node] = self._kind(node)
+        return self.kinds[node]
+
+    def _kind(self, node: Node) -> str:
         values = [v for v in (*node.operands(), *node.outputs) if v.const is None]
         barred = node in self.atoms.barriers or any(0 in v.shape for v in values)
         first = node.inputs[0] if node.inputs else None

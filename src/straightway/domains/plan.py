@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from straightway.domains.atoms import Order
 from straightway.domains.solve import Solution
 from straightway.domains.store import Moved
-from straightway.ir import Node
+from straightway.ir import Node, Value
 from straightway.remark import Remark
+from straightway.tflite.rows import ROWS
 
 STEP = "domains.layout"
 
@@ -79,22 +80,43 @@ def make_plan(solution: Solution, moves: Sequence[Moved]) -> Plan:
 
 
 def _conversion(moved: Moved) -> PlannedConversion:
-    value, producer, user = moved.value, moved.value.producer, moved.demanded_by
+    value = moved.value
+    producer, user = _maker(value), _demander(moved.demanded_by)
     return PlannedConversion(
         value=value.name,
         shape=value.shape,
         given=order_text(moved.given),
         wanted=order_text(moved.wanted),
         size_bytes=value.known_type.size_bytes,
-        made_by=_who(producer) if producer else f"graph input {value.name}",
-        demanded_by=_who(user) if user else f"graph output {value.name}",
+        made_by=_who(producer) if isinstance(producer, Node) else f"graph input {producer.name}",
+        demanded_by=_who(user) if user is not None else f"graph output {value.name}",
         node=moved.node,
     )
 
 
+def _maker(value: Value) -> Node | Value:
+    """The op that stored the value as it is, past those that only rename; or the graph's input."""
+    while value.producer is not None:
+        if not _renames(value.producer):
+            return value.producer
+        value = value.producer.operands()[0]
+    return value
+
+
+def _demander(user: Node | None) -> Node | None:
+    """The op that wants the value so, past those that only rename."""
+    while user is not None and _renames(user):
+        user = next((n for n in user.output.users() if n.op.dialect == "tflite"), None)
+    return user
+
+
+def _renames(node: Node) -> bool:
+    return ROWS[node.op.name].layout == "rename"
+
+
 def _who(node: Node) -> str:
-    source = min(node.origins, default=None)
-    return f"{source.op} '{node.name}'" if source is not None else f"{node.op.name} '{node.name}'"
+    found = next((s for s in node.origins if s.node == node.name), None)
+    return f"{found.op if found is not None else node.op.name} '{node.name}'"
 
 
 def order_text(order: Order) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
+from straightway.domains import plan
 from straightway.flow.convert import Conversion
 from straightway.flow.measure import Measurement
 from straightway.flow.tolerance import Check
@@ -61,7 +62,8 @@ def view_of(
         operators=tuple(operators),
         partitions=_partitions(conversion, verification.ran.placement),
         plan=_plan(conversion, operators),
-        remarks=conversion.remarks,
+        # the plan shows its conversions itself
+        remarks=tuple(r for r in conversion.remarks if r.step != plan.STEP),
         conversion_ns=sum(conversion.translation.steps_s.values()) * 1e9,
         steps=tuple(
             StepTime(name=name, time_ns=seconds * 1e9)
@@ -298,13 +300,13 @@ def _partitions(conversion: Conversion, placement: Placement) -> tuple[Partition
 
 
 def _plan(conversion: Conversion, rows: Sequence[OperatorRow]) -> Plan:
-    plan = conversion.translation.layout.plan
+    found = conversion.translation.layout.plan
     operators = conversion.translation.written.operators
     times = {row.index: row.time_ns for row in rows}
     return Plan(
-        minimal=plan.minimal,
-        bound_bytes=None if plan.minimal else plan.bound_bytes,
-        text=plan.verdict(),
+        minimal=found.minimal,
+        bound_bytes=None if found.minimal else found.bound_bytes,
+        text=found.verdict(),
         conversions=tuple(
             LayoutConversion(
                 value=c.value,
@@ -317,6 +319,6 @@ def _plan(conversion: Conversion, rows: Sequence[OperatorRow]) -> Plan:
                 operator=operators[c.node],
                 time_ns=times.get(operators[c.node]),
             )
-            for c in plan.conversions
+            for c in found.conversions
         ),
     )

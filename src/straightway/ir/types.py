@@ -49,9 +49,10 @@ class TensorType:
     @property
     def dims(self) -> tuple[int, ...]:
         """The shape of a static type, in elements; raises ValueError where one is symbolic."""
-        if not self.is_static:
-            raise ValueError(f"{self} has unknown dimensions")
-        return tuple(d for d in self.shape if isinstance(d, int))
+        for dim in self.shape:
+            if isinstance(dim, str):
+                raise ValueError(f"{self} has unknown dimensions")
+        return self.shape  # type: ignore[return-value]  # a copy would cost most of a layout's time
 
     @property
     def size(self) -> int:

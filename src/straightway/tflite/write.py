@@ -185,9 +185,7 @@ class _Writer:
 
 
 def _digest(array: np.ndarray) -> str:
-    return hashlib.blake2b(
-        memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    ).hexdigest()
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 def _code(name: str, version: int) -> Any:
