@@ -32,6 +32,8 @@ from straightway.passes.channelwise import (
     read_arithmetic,
     read_normalization,
 )
+from straightway.passes.outputs import replace
+from straightway.passes.renaming import behind, renamed_axis
 from straightway.passes.types import nested, same_type
 from straightway.remark import Remark
 
@@ -78,66 +80,68 @@ class _Folding:
         """Fold the node into what makes its operand."""
         if is_onnx(node, "BatchNormalization"):
             change = read_normalization(node)
-            if isinstance(change, str):
-                self.reasons[node] = change
-                return
-            maker = change.operand.producer
-            if maker is None or weights.output_axis(maker) is None:
-                self.reasons[node] = "no convolution or matrix product makes its operand"
-            elif not self.fold_after(node, maker, change):
-                self.reasons[node] = _fault(maker, change)
-        elif is_onnx(node, *ARITHMETIC) and not self.fold_arithmetic(node):
+            reason = change if isinstance(change, str) else self.fold_after(node, 0, change, 1)
+            if reason:
+                self.reasons[node] = reason
+        elif is_onnx(node, "Neg", *ARITHMETIC) and not self.fold_arithmetic(node):
             self.merge_constants(node)
 
     def fold_arithmetic(self, node: Node) -> bool:
-        """Fold Add, Sub, Mul or Div by a constant into the weights before it."""
-        for value in node.operands():
-            maker = value.producer
-            if maker is None:
+        """Fold Neg, Add, Sub, Mul or Div by a constant into the weights before it."""
+        for index, value in enumerate(node.inputs):
+            if value is None or value.producer is None:
                 continue
-            bias = _matmul_bias(maker)
-            axis = -1 if bias is not None else weights.output_axis(maker)
-            change = None if axis is None else read_arithmetic(node, axis)
-            if change is None or change.operand is not value:
-                continue
-            if bias is not None:
-                # an offset alone joins the bias as any constant does
-                return change.scales and self.fold_past_bias(node, maker, change, bias)
-            return self.fold_after(node, maker, change)
+            axis = _channel_axis(value)
+            change = read_arithmetic(node, axis)
+            if change is not None and change.operand is value:
+                return not self.fold_after(node, index, change, axis)
         return False
 
-    def fold_after(self, node: Node, maker: Node, change: Channelwise) -> bool:
-        """Let the linear operator `maker` compute what `node` makes of its result."""
-        if _fault(maker, change):
-            return False
-        made = weights.after(self.graph, maker, change, _result(self.graph, node))
+    def fold_after(self, node: Node, index: int, change: Channelwise, axis: int | None) -> str:
+        """Let the linear operator behind operand `index` compute the node; returns why not, or ""."""
+        operand, path = behind(change.operand)
+        maker = operand.producer
+        channels = None if maker is None else _output_axis(maker)
+        if maker is None or channels is None:
+            return "no convolution or matrix product makes its operand"
+        if change.scale.size > 1 and _renamed(path, channels) != axis:
+            return f"its channels are not those of '{maker.name}'"
+        whole = change.over(operand.shape[channels])
+        reason = _fault(maker, whole)
+        if reason:
+            return reason
+        bias = _matmul_bias(maker)
+        made = self.rebuilt(maker, bias, whole)
         if made is None:
-            return False
-        self.take(node, made, maker)
+            return "a weight would overflow"
+        edit.replace(maker, [made.output], node.origins)
+        if bias is not None and bias.operand.producer is not None:
+            edit.remove(bias.operand.producer)
+        value = node.inputs[index]
+        if value is not None:
+            replace(self.graph, node, value)
         self.counts["after"] += 1
-        return True
+        return ""
 
-    def fold_past_bias(self, node: Node, add: Node, change: Channelwise, bias: Channelwise) -> bool:
-        """(x·W + b)·s + t = x·(W·s) + (b·s + t)."""
+    def rebuilt(self, maker: Node, bias: Channelwise | None, change: Channelwise) -> Node | None:
+        """Insert a linear operator before `maker` that computes `change` of its result."""
+        if bias is None:
+            made = weights.after(self.graph, maker, change, _result(self.graph, maker))
+            return None if made is None else edit.insert(self.graph, made, maker)
+        # (x·W + b)·s + t = x·(W·s) + (b·s + t)
         product = bias.operand.producer
-        scale_only = Channelwise(
-            operand=change.operand, scale=change.scale, offset=np.zeros(change.scale.size)
-        )
-        if product is None or _fault(product, scale_only) or len(add.output.uses) != 1:
-            return False
-        made = weights.after(self.graph, product, scale_only, _result(self.graph, product))
-        dtype = node.output.dtype
-        offset = (bias.offset * change.scale + change.offset).astype(dtype)
+        if product is None:
+            return None
+        scale = change.without_offset()
+        made = weights.after(self.graph, product, scale, _result(self.graph, product))
+        offset = (bias.offset * change.scale + change.offset).astype(maker.output.dtype)
         if made is None or not np.all(np.isfinite(offset)):
-            return False
-        edit.insert(self.graph, made, before=node)
-        constant = edit.constant(self.graph, offset, f"{node.name}_offset")
-        result = _result(self.graph, node)
-        sum_ = Node(add.op, [made.output, constant], [result], name=add.name, origins=add.origins)
-        self.take(node, sum_, add)
-        edit.remove(product)
-        self.counts["after"] += 1
-        return True
+            return None
+        edit.insert(self.graph, made, maker)
+        constant = edit.constant(self.graph, offset, f"{maker.name}_offset")
+        result = _result(self.graph, maker)
+        total = Node(maker.op, [made.output, constant], [result], name=maker.name)
+        return edit.insert(self.graph, total, maker)
 
     def take(self, node: Node, made: Node, *gone: Node) -> None:
         """Put `made` in the place of `node` and of the nodes before it that it stands for."""
@@ -204,7 +208,8 @@ class _Folding:
                 return
             if change.shifts and not weights.is_unpadded(node):
                 return
-            made = weights.before(self.graph, node, change, _result(self.graph, node))
+            whole = change.over(change.operand.shape[1])
+            made = weights.before(self.graph, node, whole, _result(self.graph, node))
             if made is None:
                 return
             self.take(node, made, maker)
@@ -215,11 +220,43 @@ class _Folding:
 NOTHING = Channelwise(operand=Value("", None), scale=np.ones(1), offset=np.zeros(1))
 
 
+def _output_axis(maker: Node) -> int | None:
+    """The axis of the channels that the weights make, counted from the first; also past a bias."""
+    bias = _matmul_bias(maker)
+    axis = weights.output_axis(maker) if bias is None else -1
+    kind = maker.outputs[0].type
+    if axis is None or kind is None or not kind.is_static:
+        return None
+    return axis % kind.rank
+
+
+def _renamed(path: list[Node], axis: int) -> int | None:
+    """Where the axis stands after the nodes, of which the last comes first."""
+    found: int | None = axis
+    for node in reversed(path):
+        found = None if found is None else renamed_axis(node, found)
+    return found
+
+
+def _channel_axis(value: Value) -> int | None:
+    """The axis of the channels of the linear operator behind a value, where it stays whole."""
+    operand, path = behind(value)
+    axis = None if operand.producer is None else _output_axis(operand.producer)
+    return None if axis is None else _renamed(path, axis)
+
+
 def _fault(maker: Node, change: Channelwise) -> str:
     """Why `maker` can't take in the change, or ""."""
     if len(maker.output.uses) != 1:
         return f"the result of '{maker.name}' is also used elsewhere"
-    return weights.fold_fault(maker, change)
+    bias = _matmul_bias(maker)
+    if bias is None or bias.operand.producer is None:
+        return weights.fold_fault(maker, change)
+    if not change.scales:
+        return "an offset joins the bias as any constant does"
+    if len(bias.operand.uses) != 1:
+        return f"the result of '{bias.operand.producer.name}' is also used elsewhere"
+    return weights.fold_fault(bias.operand.producer, change.without_offset())
 
 
 def _result(graph: Graph, node: Node) -> Value:
@@ -228,9 +265,8 @@ def _result(graph: Graph, node: Node) -> Value:
 
 def _matmul_bias(add: Node) -> Channelwise | None:
     """Read an Add that gives a product by constant weights its bias."""
-    if not is_onnx(add, "Add"):
-        return None
-    change = read_arithmetic(add, -1)
+    kind = add.outputs[0].type if is_onnx(add, "Add") else None
+    change = read_arithmetic(add, kind.rank - 1) if kind is not None else None
     if change is None or change.operand.producer is None:
         return None
     return change if is_onnx(change.operand.producer, "MatMul") else None

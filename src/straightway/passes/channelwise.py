@@ -13,11 +13,24 @@ ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channelwise:
-    """scale·operand + offset; both of float64, with one number for each index of the axis."""
+    """scale·operand + offset; both of float64, with one number, or one for each index of the axis."""
 
     operand: Value
     scale: np.ndarray
     offset: np.ndarray
+
+    def over(self, channels: int) -> "Channelwise":
+        """The same with numbers for so many channels, where it has one for all."""
+        return Channelwise(
+            operand=self.operand,
+            scale=np.broadcast_to(self.scale, (channels,)),
+            offset=np.broadcast_to(self.offset, (channels,)),
+        )
+
+    def without_offset(self) -> "Channelwise":
+        """The scale alone."""
+        zero = np.zeros(self.offset.shape)
+        return Channelwise(operand=self.operand, scale=self.scale, offset=zero)
 
     @property
     def scales(self) -> bool:
@@ -30,12 +43,17 @@ class Channelwise:
         return bool(np.any(self.offset != 0))
 
 
-def read_arithmetic(node: Node, axis: int) -> Channelwise | None:
-    """Read Add, Sub, Mul or Div with one constant that varies along `axis` only, if at all.
+def read_arithmetic(node: Node, axis: int | None) -> Channelwise | None:
+    """Read Neg, or Add, Sub, Mul or Div with a constant that varies along `axis` only, if at all.
 
     The constant is aligned from the last dimension back, as ONNX broadcasts, and must not widen the
-    other operand: sizes alone never say which axis is meant.
+    other operand: sizes alone never say which axis is meant. Without axis it must be one number.
     """
+    if is_onnx(node, "Neg"):
+        value = node.inputs[0]
+        if value is None or value.type is None or not is_floating(value):
+            return None
+        return Channelwise(operand=value, scale=-np.ones(1), offset=np.zeros(1))
     if not is_onnx(node, *ARITHMETIC) or len(node.inputs) != 2:
         return None
     first, second = node.inputs
@@ -48,17 +66,18 @@ def read_arithmetic(node: Node, axis: int) -> Channelwise | None:
     return None
 
 
-def _along(constant: np.ndarray, value: Value, axis: int) -> np.ndarray | None:
-    """One float64 number for each index of the axis, or None where the constant is otherwise."""
+def _along(constant: np.ndarray, value: Value, axis: int | None) -> np.ndarray | None:
+    """One float64 number, or one for each index of the axis; None where the constant is otherwise."""
     rank = value.rank
     if constant.ndim > rank or not is_floating(value):
         return None
-    shape = (1,) * (rank - constant.ndim) + constant.shape
-    place, channels = axis % rank, value.shape[axis % rank]
-    if any(size != 1 for index, size in enumerate(shape) if index != place):
-        return None
     numbers = constant.reshape(-1).astype(np.float64)
-    return np.broadcast_to(numbers, (channels,)) if numbers.size in (1, channels) else None
+    if numbers.size == 1:
+        return numbers
+    shape = (1,) * (rank - constant.ndim) + constant.shape
+    if axis is None or any(size != 1 for place, size in enumerate(shape) if place != axis):
+        return None
+    return numbers if numbers.size == value.shape[axis] else None
 
 
 def is_floating(value: Value) -> bool:

@@ -14,21 +14,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from straightway.ir import Graph, Node, Value, edit
+from straightway.ir import Graph, Node, Value
 from straightway.passes.arguments import (
     RuntimeOperandError,
     argument,
     integers,
-    is_onnx,
-    onnx_op,
 )
 from straightway.passes.outputs import only_names_output, replace
+from straightway.passes.pairs import join
+from straightway.passes.renaming import permutation
 from straightway.passes.types import nested, same_type
 from straightway.remark import Remark
 
 STEP = "passes.identity"
-# The bits of a floating type that count: integers of no more bits convert exactly.
-MANTISSA_BITS = {np.dtype(np.float16): 11, np.dtype(np.float32): 24, np.dtype(np.float64): 53}
 
 
 def run(graph: Graph) -> list[Remark]:
@@ -48,7 +46,7 @@ def _sweep(graph: Graph) -> Counter[str]:
     for node in graph.nodes:
         if node.op.dialect != "onnx" or only_names_output(graph, node):
             continue
-        joined = _joined(graph, node)
+        joined = join(graph, node)
         left = joined or node
         value = _unchanged(left)
         removed = value is not None and replace(graph, left, value)
@@ -100,7 +98,7 @@ def _slice(node: Node) -> Value | None:
 
 
 def _transpose(node: Node) -> Value | None:
-    perm = _perm(node)
+    perm = permutation(node)
     return node.inputs[0] if perm is not None and perm == tuple(range(len(perm))) else None
 
 
@@ -127,6 +125,12 @@ def _neutral(number: float, *, either: bool) -> Callable[[Node], Value | None]:
     return rule
 
 
+def _only_or_neutral(number: float) -> Callable[[Node], Value | None]:
+    """The only operand, or the other where one is the number: an infinity bounds nothing."""
+    neutral = _neutral(number, either=True)
+    return lambda node: _only(node) or (neutral(node) if len(node.inputs) == 2 else None)
+
+
 def _is(value: Value, number: float) -> bool:
     array = value.const
     if array is None or array.dtype.kind not in "iuf" or array.size == 0:
@@ -147,9 +151,9 @@ RULES: dict[str, Callable[[Node], Value | None]] = {
     "Expand": _first_of_same_type,
     "Flatten": _first_of_same_type,
     "Identity": _first,
-    "Max": _only,
+    "Max": _only_or_neutral(-np.inf),
     "Mean": _only,
-    "Min": _only,
+    "Min": _only_or_neutral(np.inf),
     "Mul": _neutral(1.0, either=True),
     "Pad": _pad,
     "Pow": _neutral(1.0, either=False),
@@ -162,78 +166,3 @@ RULES: dict[str, Callable[[Node], Value | None]] = {
     "Transpose": _transpose,
     "Unsqueeze": _first_of_same_type,
 }
-RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-
-
-def _joined(graph: Graph, node: Node) -> Node | None:
-    """Let one node do what this node and the one before it do."""
-    value = node.inputs[0] if node.inputs else None
-    before = value.producer if value is not None else None
-    if before is None or value is None or before.op.dialect != "onnx" or not before.inputs:
-        return None
-    made = None
-    if is_onnx(node, "Transpose") and is_onnx(before, "Transpose"):
-        made = _joined_transpose(node, before)
-    elif is_onnx(node, *RESHAPES) and is_onnx(before, *RESHAPES):
-        made = _joined_reshape(graph, node, before)
-    elif is_onnx(node, "Cast") and is_onnx(before, "Cast"):
-        made = _joined_cast(node, before)
-    if made is None:
-        return None
-    edit.insert(graph, made, node)
-    alone = len(value.uses) == 1
-    edit.replace(node, [made.output], before.origins if alone else frozenset())
-    if alone:
-        edit.remove(before)
-    return made
-
-
-def _result(node: Node) -> Value:
-    """A value like the node's result; the graph gives it the name when it takes the place."""
-    graph = node.graph
-    name = node.output.name if graph is None else graph.fresh(node.output.name)
-    return Value(name, node.output.type)
-
-
-def _perm(node: Node) -> tuple[int, ...] | None:
-    value = node.inputs[0]
-    if value is None or value.type is None:
-        return None
-    given = argument(node, "perm")
-    return tuple(given) if given is not None else tuple(range(value.rank))[::-1]
-
-
-def _joined_transpose(node: Node, before: Node) -> Node | None:
-    first, second = _perm(before), _perm(node)
-    if first is None or second is None:
-        return None
-    attrs = {"perm": tuple(first[axis] for axis in second)}
-    return Node(node.op, before.inputs[:1], [_result(node)], attrs, name=node.name)
-
-
-def _joined_reshape(graph: Graph, node: Node, before: Node) -> Node | None:
-    kind = node.output.type
-    if kind is None or not kind.is_static or 0 in kind.shape:
-        return None
-    shape = edit.constant(graph, np.array(kind.dims, np.int64), f"{node.output.name}_shape")
-    return Node(onnx_op("Reshape", 13), [before.inputs[0], shape], [_result(node)], name=node.name)
-
-
-def _joined_cast(node: Node, before: Node) -> Node | None:
-    """Skip a conversion that loses nothing."""
-    given, between = before.inputs[0], before.output
-    if given is None or given.type is None or between.type is None:
-        return None
-    if not _is_exact(given.dtype, between.dtype):
-        return None
-    return Node(node.op, [given], [_result(node)], node.attrs, name=node.name)
-
-
-def _is_exact(source: np.dtype, target: np.dtype) -> bool:
-    """Whether every value of one type is one of the other."""
-    if source.kind == "b":
-        return target.kind in "iuf" and target.isbuiltin == 1
-    if source.kind in "iu" and target in MANTISSA_BITS:
-        return np.iinfo(source).bits - (source.kind == "i") <= MANTISSA_BITS[target]
-    builtin = source.isbuiltin == 1 and target.isbuiltin == 1
-    return builtin and source.kind in "iuf" and np.can_cast(source, target, "safe")

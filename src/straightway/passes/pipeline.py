@@ -1,16 +1,16 @@
 """From a graph as ingested to one that is ready to be lowered: typed, folded, without detours.
 
-    fold ─ ( identity ─ dedup ─ composites ─ affine ─ dead )*
+    fold ─ ( identity ─ broadcast ─ dedup ─ composites ─ padding ─ affine ─ dead )*
 
 Composites come before scales are folded into weights: the 1/6 of a HardSwish belongs to it, not to the
 convolution after it.
 """
 
 from straightway.ir import Graph
-from straightway.passes import affine, composites, dead, dedup, fold, identity
+from straightway.passes import affine, broadcast, composites, dead, dedup, fold, identity, padding
 from straightway.remark import Remark
 
-PASSES = (identity, dedup, composites, affine, dead)
+PASSES = (identity, broadcast, dedup, composites, padding, affine, dead)
 # Each round feeds on what the one before uncovered; models need two or three.
 MOST_ROUNDS = 8
 
@@ -22,9 +22,11 @@ def prepare(graph: Graph) -> list[Remark]:
     operands contradict an operator.
     """
     remarks = fold.run(graph)
-    for _ in range(MOST_ROUNDS):
-        found = [remark for step in PASSES for remark in step.run(graph)]
+    idle = 0
+    for step in PASSES * MOST_ROUNDS:
+        found = step.run(graph)
         remarks += [remark for remark in found if remark not in remarks]
-        if not any(remark.kind == "done" for remark in found):
+        idle = 0 if any(remark.kind == "done" for remark in found) else idle + 1
+        if idle == len(PASSES):
             break
     return remarks
