@@ -1,3 +1,95 @@
-"""straightway: from a trained model to the fastest instructions on a device."""
+"""straightway: from a trained model to the fastest instructions on a device.
+
+The functions here are what the commands of the same names do. Engines and readers are imported when
+a function is called: `import straightway` alone stays light.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from straightway.errors import (
+    Bug,
+    Impossible,
+    InvalidModel,
+    InvalidRequest,
+    Mismatch,
+    NotYet,
+    StraightwayError,
+    ToolFailed,
+    Unsupported,
+)
+from straightway.remark import Remark
+
+if TYPE_CHECKING:
+    from straightway.flow.convert import Conversion
+    from straightway.flow.deploy import Deployment
+    from straightway.flow.verify import Verification
+    from straightway.trace.schema import Trace
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Bug",
+    "Impossible",
+    "InvalidModel",
+    "InvalidRequest",
+    "Mismatch",
+    "NotYet",
+    "Remark",
+    "StraightwayError",
+    "ToolFailed",
+    "Unsupported",
+    "convert",
+    "deploy",
+    "profile",
+    "verify",
+]
+
+
+def convert(
+    model: str | Path, output: str | Path | None = None, *, verify: bool = True, **options: Any
+) -> "Conversion":
+    """Convert an ONNX model to a TFLite file and prove that it computes the same numbers.
+
+    `options`: `dims` {symbol: size}, `shapes` {input: sizes}, `io` "keep" or "nhwc", `inputs` (an
+    .npz to compare on), `seeds`. Without `output` the file is only in the result's `data`.
+
+    Raises Unsupported (attribute `refused`; `.remarks` lists each node, its reason, its source and
+    what would work), InvalidModel, Mismatch, ToolFailed, InvalidRequest.
+    """
+    from straightway.flow.convert import convert as run  # noqa: PLC0415
+
+    return run(model, output, verify=verify, **options)
+
+
+def deploy(model: str | Path, output: str | Path, **options: Any) -> "Deployment":
+    """Convert, verify, measure operator by operator, and write `output`/report.html.
+
+    `options` as for `convert`. Raises what `convert` raises.
+    """
+    from straightway.flow.convert import request_of  # noqa: PLC0415
+    from straightway.flow.deploy import deploy as run  # noqa: PLC0415
+
+    return run(model, output, request=request_of(options))
+
+
+def verify(reference: str | Path, candidate: str | Path, **options: Any) -> "Verification":
+    """Compare a TFLite file with the ONNX model that it should compute.
+
+    `options` as for `convert`. The result says what was compared, what differs, and where first.
+    """
+    from straightway.flow.convert import request_of  # noqa: PLC0415
+    from straightway.flow.pair import verify_pair  # noqa: PLC0415
+
+    return verify_pair(Path(reference), Path(candidate), request_of(options))
+
+
+def profile(model: str | Path, *, runs: int = 30, threads: int = 1, **options: Any) -> "Trace":
+    """Measure a .tflite or .onnx file operator by operator on this machine.
+
+    `options` as for `convert`: they say which shapes and inputs to run it on.
+    """
+    from straightway.flow.convert import request_of  # noqa: PLC0415
+    from straightway.flow.profile import profile as run  # noqa: PLC0415
+
+    return run(Path(model), request_of(options), runs=runs, threads=threads)

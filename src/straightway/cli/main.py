@@ -1,9 +1,9 @@
 """`straightway`: the entry point."""
 
-from straightway.cli import convert, deploy
+from straightway.cli import convert, deploy, doctor, ops, profile, verify
 from straightway.cli.app import app
 
-COMMANDS = (convert, deploy)
+COMMANDS = (deploy, convert, verify, profile, ops, doctor)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from straightway.errors import InvalidRequest
 from straightway.flow import files
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs
 from straightway.flow.translate import Translation, read, translate
+from straightway.flow.twin import needs_twin, with_twin
 from straightway.flow.verify import Feed, Verification, mismatch, temporary, verify_file
 from straightway.ingest.onnx import ShapeRequest
 from straightway.ir import Graph
@@ -85,7 +86,7 @@ def convert(
     Raises InvalidModel, Unsupported (all refused nodes together), Mismatch (the file is kept under
     another name), ToolFailed, InvalidRequest. Nothing is written unless all is well.
     """
-    asked = request or _request(options)
+    asked = request or request_of(options)
     path, target = Path(model), Path(output) if output is not None else None
     if target is not None:
         files.check_output(target, path)
@@ -107,7 +108,8 @@ def attempt(model: Path, request: Request) -> Conversion:
         return _conversion(model, None, translation, found, proof)
 
 
-def _request(options: Mapping[str, object]) -> Request:
+def request_of(options: Mapping[str, object]) -> Request:
+    """Read the options of `convert`; raises InvalidRequest for one that it does not have."""
     try:
         return Request(**options)  # type: ignore[arg-type]
     except TypeError as error:
@@ -178,7 +180,11 @@ def _finish(
 def _prove(path: Path, draft: Path, translation: Translation, proof: _Proof) -> Verification:
     proof.step("comparing with onnxruntime")
     feeds = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in proof.sets]
-    return verify_file(proof.child, path, draft, translation, feeds)
+    found = verify_file(proof.child, path, draft, translation, feeds)
+    if not needs_twin(translation):
+        return found
+    proof.step("comparing with varied weights")
+    return with_twin(found, proof.child, path, translation, feeds)
 
 
 def stored_inputs(translation: Translation, arrays: Arrays) -> Arrays:

@@ -1,0 +1,36 @@
+"""`straightway doctor`."""
+
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+
+from rich.console import Console
+from rich.table import Table
+
+from straightway.cli.app import Json, app, print_json
+
+NEEDED = ("straightway", "numpy", "onnx", "onnx_ir", "onnxruntime", "ai-edge-litert", "flatbuffers")
+
+
+@app.command("doctor")
+def command(json: Json = False) -> None:
+    """Say what is installed, and what is missing for what."""
+    rows = [("python", platform.python_version(), "")]
+    rows += [(name, _version(name), "pip install straightway") for name in NEEDED]
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    clock = "for CPU time in nanoseconds, install a C compiler; without one, wall time is used"
+    rows.append(("C compiler", compiler or "", clock))
+    if json:
+        print_json([{"name": n, "found": v, "otherwise": o} for n, v, o in rows])
+        return
+    table = Table("what", "found", "otherwise")
+    for name, found, otherwise in rows:
+        table.add_row(name, found or "missing", "" if found else otherwise)
+    Console().print(table)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

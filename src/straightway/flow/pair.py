@@ -1,0 +1,70 @@
+"""`verify`: a TFLite file from anywhere against the ONNX model that it should compute."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from straightway.errors import InvalidModel, InvalidRequest, Unsupported
+from straightway.flow.convert import Request, input_sets, stored_inputs
+from straightway.flow.tolerance import Check, compare
+from straightway.flow.translate import Translation, read, translate
+from straightway.flow.verify import Feed, Verification, reference, verify_file
+from straightway.ingest.onnx import ShapeRequest
+from straightway.ir import Graph
+from straightway.run import litert
+from straightway.run.process import Child
+
+
+def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
+    """Compare outputs on every set of inputs.
+
+    Where the candidate is, byte for byte, what straightway makes of the model, interior values are
+    compared too and the first differing node is named; else only the outputs can be.
+    """
+    if not candidate.is_file():
+        raise InvalidRequest(f"{candidate}: is no file")
+    shapes = ShapeRequest(dims=request.dims, shapes=request.shapes)
+    source = read(model, shapes)
+    sets = input_sets(source, request)
+    translation = _own(model, candidate, shapes, request)
+    with Child(engines=["litert", "onnxruntime"]) as child:
+        if translation is not None:
+            feeds = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in sets]
+            return verify_file(child, model, candidate, translation, feeds)
+        checks: list[Check] = []
+        for arrays in sets:
+            ran = child.call(litert.run(candidate, list(arrays.values()), resize=True))
+            expected = reference(child, model, arrays)
+            checks += _checks(source, ran, expected.plain, expected.optimised)
+    return Verification(outputs=tuple(checks), interior=(), seeds=len(sets), ran=ran)
+
+
+def _own(
+    model: Path, candidate: Path, shapes: ShapeRequest, request: Request
+) -> Translation | None:
+    """What straightway makes of the model, if that is the candidate."""
+    try:
+        made = translate(read(model, shapes), channels_last_io=request.io == "nhwc")
+    except (Unsupported, InvalidModel):
+        return None
+    return made if made.written.data == candidate.read_bytes() else None
+
+
+def _checks(
+    source: Graph,
+    ran: litert.Ran,
+    plain: Mapping[str, np.ndarray],
+    optimised: Mapping[str, np.ndarray],
+) -> list[Check]:
+    """Match outputs by name, or by position where the names are others."""
+    named = ran.named()
+    names = source.output_names
+    if len(ran.outputs) != len(names):
+        raise InvalidRequest(f"the file has {len(ran.outputs)} outputs, the model {len(names)}")
+    by_name = all(name in named for name in names)
+    found = [named[n] for n in names] if by_name else list(ran.outputs)
+    return [
+        compare(name, plain[name], got, optimised[name])
+        for name, got in zip(names, found, strict=True)
+    ]
