@@ -40,10 +40,11 @@ class Builder:
             raise Bug(f"{name} has no attribute {sorted(unknown)}")
         first = next(v for v in operands if isinstance(v, Value))
         inputs = [self.as_value(v, first.dtype) for v in operands]
-        if first.dtype not in row.types:
+        data = inputs[row.data]
+        if data is None or not row.takes(data):
+            found = "nothing" if data is None else SHORT_NAMES.get(data.dtype, str(data.dtype))
             raise Impossible(
-                f"TFLite's {name} takes {_names(row.types)}; got {SHORT_NAMES[first.dtype]}",
-                kernel=row.kernel,
+                f"TFLite's {name} takes {_names(row.types)}; got {found}", kernel=row.kernel
             )
         node = Node(
             Op(dialect="tflite", name=name),

@@ -36,6 +36,10 @@ class Const(np.ndarray):
     """An operand that must be a constant."""
 
 
+ABSENT = Ints()
+"""The default of integers that need not be given."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """A limit: the test on the bound arguments, and the sentence for who breaks it."""

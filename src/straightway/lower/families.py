@@ -2,7 +2,26 @@
 
 import importlib
 
-FAMILIES = ("elementwise",)
+FAMILIES = (
+    "elementwise",
+    "activation",
+    "arithmetic",
+    "compare",
+    "shape",
+    "pad",
+    "index",
+    "reduce",
+    "softmax",
+    "matrix",
+    "einsum",
+    "norm",
+    "microsoft",
+    "window",
+    "transposed",
+    "pool",
+    "resize",
+    "blocks",
+)
 
 
 def load() -> None:

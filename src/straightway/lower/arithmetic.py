@@ -1,0 +1,162 @@
+"""Arithmetic of two operands or more."""
+
+import numpy as np
+
+from straightway.errors import NotYet
+from straightway.ir import Value
+from straightway.lower.broadcast import aligned, binary
+from straightway.lower.builder import Builder
+from straightway.lower.declare import case, lower, run
+from straightway.lower.integers import is_integer, quotient, truncated_remainder, widened
+
+LONGS = run([[-(2**62), 0, 7], [3, -(2**31), 12345678901234567]], np.int64)
+DIVISORS = run([[-3, 5, -2], [7, 1, 1000003]], np.int64)
+INTS = run([[-7, 0, 7], [3, -(2**31), 2**31 - 1]], np.int32)
+INT_DIVISORS = run([[2, 5, -2]], np.int32)
+BYTES = run([[-7, 0, 7], [100, -128, 127]], np.int8)
+BYTE_DIVISORS = run([[2, 5, -3]], np.int8)
+UNSIGNED = run([[7, 0, 2**32 - 1]], np.uint32)
+PAIRS = [
+    case(a=(2, 3, 4, 5), b=(3, 1, 5)),
+    case(a=(4, 5), b=(2, 3, 1, 1)),
+    case(a=(2, 3, 4, 5), b=np.array(1.5, np.float32)),
+    case(a=(2, 3, 4, 5), b=np.linspace(1, 3, 3, dtype=np.float32), axis=1, broadcast=1, opset=6),
+    case(a=(2, 3, 1, 2, 1, 3, 2), b=(3, 4, 1, 5, 1, 2)),
+    case(a=LONGS, b=DIVISORS),
+    case(a=INTS, b=INT_DIVISORS),
+    case(a=BYTES, b=BYTE_DIVISORS),
+    case(a=UNSIGNED, b=run([[3, 5, 7]], np.uint32)),
+]
+
+for onnx_name, tflite_name in {"Add": "ADD", "Sub": "SUB", "Mul": "MUL"}.items():
+
+    @lower(onnx_name, samples=PAIRS)
+    def arithmetic(
+        g: Builder,
+        a: Value,
+        b: Value,
+        /,
+        axis: int | None = None,
+        broadcast: int = 0,
+        *,
+        _name: str = tflite_name,
+    ) -> Value:
+        """One op for one op."""
+        b = aligned(g, a, b, axis, broadcast)
+        return widened(g, lambda *xs: binary(g, _name, *xs), a, b)
+
+
+@lower("Div", samples=PAIRS)
+def divide(g: Builder, a: Value, b: Value, /, axis: int | None = None, broadcast: int = 0) -> Value:
+    """One op; integers divide towards zero."""
+    b = aligned(g, a, b, axis, broadcast)
+    return widened(
+        g, lambda *xs: quotient(g, *xs) if is_integer(a) else binary(g, "DIV", *xs), a, b
+    )
+
+
+@lower(
+    "Mod",
+    samples=[
+        case(a=LONGS, b=DIVISORS),
+        case(a=LONGS, b=DIVISORS, fmod=1),
+        case(a=BYTES, b=BYTE_DIVISORS),
+        case(a=BYTES, b=BYTE_DIVISORS, fmod=1),
+        case(a=(2, 3, 5), b=(3, 1), fmod=1),
+        case(a=(2, 3, 1, 2, 3), b=(3, 4, 1, 1), fmod=1),
+    ],
+)
+def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
+    """The remainder with the divisor's sign is one op; with the dividend's sign it is composed."""
+    if fmod:
+        return widened(g, lambda *xs: truncated_remainder(g, *xs), a, b)
+    return widened(g, lambda *xs: binary(g, "FLOOR_MOD", *xs), a, b)
+
+
+@lower(
+    "Pow",
+    samples=[
+        case(x=(2, 3, 5), y=np.array(2, np.float32)),
+        case(x=(2, 3, 5), y=np.array([3], np.int64)),
+        case(x=(2, 3, 5), y=np.array(1, np.float32)),
+        case(x=(2, 3, 5), y=np.array(-1, np.float32)),
+        case(x=run([[0.25, 2.0, 9.0]]), y=np.array(0.5, np.float32)),
+        case(x=run([[0.25, 2.0, 9.0]]), y=np.array(-0.5, np.float32)),
+        case(x=run([[0.25, 2.0, 9.0]]), y=(2, 1)),
+        case(x=run([[0.25, 2.0, 9.0]]), y=np.array([[0.3], [-1.7]], np.float32)),
+        case(x=run([[-3, 2, 9]], np.int32), y=run([[3], [2]], np.int32)),
+        case(x=run([[-3, 2, 9]], np.int64), y=np.array(2, np.int64)),
+        case(
+            x=run([[[[[0.25]], [[2.0]]]]]),
+            y=np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3, 1, 1, 1),
+        ),
+    ],
+    refuses=[case(x=run([[-3, 2, 9]], np.int32), y=(1, 3))],
+)
+def power(g: Builder, x: Value, y: Value, /, axis: int | None = None, broadcast: int = 0) -> Value:
+    """Small constant exponents are products, roots and quotients; the others take POW.
+
+    √x of minus infinity is NaN, where ONNX's power of one half gives infinity.
+    """
+    y = aligned(g, x, y, axis, broadcast)
+    if y.const is not None and y.const.size == 1 and y.rank <= x.rank:
+        special = _special_power(g, x, float(y.const.reshape(-1)[0]))
+        if special is not None:
+            return special
+    if is_integer(x) and not is_integer(y):
+        raise NotYet(f"Pow of whole numbers needs a whole exponent; got {y.dtype}")
+    return binary(g, "POW", x, g.cast(y, x.dtype))
+
+
+def _special_power(g: Builder, x: Value, exponent: float) -> Value | None:
+    if exponent == 1:
+        return x
+    if exponent == 2:
+        return widened(g, lambda a: g.MUL(a, a), x) if is_integer(x) else g.SQUARE(x)
+    if exponent == 3:
+        return widened(g, lambda a: g.MUL(g.MUL(a, a), a), x)
+    if is_integer(x):
+        return None
+    if exponent == 0.5:
+        return g.SQRT(x)
+    if exponent == -0.5:
+        return g.RSQRT(x)
+    return g.DIV(1.0, x) if exponent == -1 else None
+
+
+LISTS = [
+    case(data_0=[(2, 3, 4, 5), (3, 1, 5), (4, 1)]),
+    case(data_0=[(2, 3, 5)]),
+    case(data_0=[(2, 3, 5), (2, 3, 5)]),
+]
+
+
+@lower("Sum", samples=LISTS)
+def add_all(g: Builder, *operands: Value) -> Value:
+    """A chain of ADD, which XNNPACK's delegate takes, and not the ADD_N it does not."""
+    return _chain(g, "ADD", operands)
+
+
+@lower("Mean", samples=LISTS)
+def mean_of_all(g: Builder, *operands: Value) -> Value:
+    """The sum divided by the number of operands."""
+    total = _chain(g, "ADD", operands)
+    return total if len(operands) == 1 else g.DIV(total, float(len(operands)))
+
+
+for onnx_name, tflite_name in {"Max": "MAXIMUM", "Min": "MINIMUM"}.items():
+
+    @lower(
+        onnx_name,
+        samples=[*LISTS, case(data_0=[LONGS, DIVISORS]), case(data_0=[BYTES, BYTE_DIVISORS])],
+    )
+    def extremum(g: Builder, *operands: Value, _name: str = tflite_name) -> Value:
+        """A chain of comparisons by twos."""
+        return widened(g, lambda *xs: _chain(g, _name, xs), *operands)
+
+
+def _chain(g: Builder, name: str, operands: tuple[Value, ...]) -> Value:
+    result = operands[0]
+    for operand in operands[1:]:
+        result = binary(g, name, result, operand)
+    return result

@@ -1,0 +1,45 @@
+"""Broadcasting beyond what a kernel's own loops take."""
+
+import numpy as np
+
+from straightway.ir import Value
+from straightway.lower.builder import Builder
+from straightway.tflite.rows import ROWS
+
+FLOAT32 = np.dtype(np.float32)
+
+
+def binary(g: Builder, name: str, *operands: Value, **attrs: object) -> Value:
+    """Emit an op whose operands broadcast; more dimensions than its kernel's loops have are filled.
+
+    Most kernels broadcast up to four dimensions, but take any number where the shapes agree.
+    """
+    shapes = {x.shape for x in operands}
+    if len(shapes) == 1 or max(x.rank for x in operands) <= ROWS[name].max_rank:
+        return g.emit(name, operands, attrs)
+    shape = np.broadcast_shapes(*shapes)
+    return g.emit(name, [spread(g, x, shape) for x in operands], attrs)
+
+
+def spread(g: Builder, x: Value, shape: tuple[int, ...]) -> Value:
+    """Repeat elements so that `x` has a shape that it broadcasts to.
+
+    XNNPACK's delegate has no BROADCAST_TO; a product with ones gives the same float32, bit by bit.
+    """
+    if x.shape == shape:
+        return x
+    if x.const is not None:
+        return g.const(np.broadcast_to(x.const, shape))
+    if x.dtype != FLOAT32:
+        return g.BROADCAST_TO(x, shape=shape)
+    old = (1,) * (len(shape) - x.rank) + x.shape
+    ones = tuple(1 if a == b else b for a, b in zip(old, shape, strict=True))
+    return g.MUL(x, g.const(np.ones(ones, np.float32)))
+
+
+def aligned(g: Builder, a: Value, b: Value, axis: int | None, broadcast: int) -> Value:
+    """Give `b` the dimensions that opsets before 7 describe by `axis`: where it starts in `a`."""
+    if not broadcast or axis is None:
+        return b
+    start = axis % a.rank
+    return g.reshape(b, (*b.shape, *[1] * (a.rank - start - b.rank)))

@@ -1,0 +1,338 @@
+"""Ops that address elements by indices."""
+
+import math
+
+import numpy as np
+
+from straightway.errors import NotYet
+from straightway.ir import TensorType, Value
+from straightway.lower.broadcast import binary
+from straightway.lower.builder import Builder
+from straightway.lower.declare import Const, case, lower, need, run
+from straightway.lower.integers import INT64, is_integer, non_negative
+from straightway.lower.selection import part, take
+
+DISTINCT = run([[2, -2, 0], [-3, 1, -1]], np.int64)
+AT_RUN_TIME = run([[2, -1, 0], [-3, 1, 1]], np.int64)
+WITHIN = need(
+    lambda data, indices, axis: inside(indices, data.shape[axis]),
+    "indices must lie in [-size, size) of axis {axis}; got {indices.const}",
+    kernel="kernels/gather.cc:164",
+)
+
+
+def ints(*numbers: int) -> np.ndarray:
+    """Make a constant operand of a sample."""
+    return np.array(numbers, np.int64)
+
+
+def inside(indices: Value, size: int) -> bool:
+    """Whether constant indices address an axis of this size; what comes at run time may."""
+    found = indices.const
+    return found is None or bool(np.all((found >= -size) & (found < size)))
+
+
+@lower(
+    "Gather",
+    needs=[WITHIN],
+    samples=[
+        case(data=(4, 3, 5), indices=np.array(-1, np.int64), axis=1),
+        case(data=(4, 3, 5), indices=ints(1, 2), axis=0),
+        case(data=(4, 7, 5), indices=ints(6, 0, -3, 2), axis=1),
+        case(data=(4, 12, 5), indices=ints(0, 4, 2, 11, 7, 9, 1), axis=1),
+        case(data=(4, 7, 5), indices=ints(6, 4, 2, 0), axis=1),
+        case(data=(4, 7, 5), indices=np.array([[4, 0], [-3, 2], [1, 1]]), axis=-1),
+        case(data=(4, 3, 5), indices=AT_RUN_TIME, axis=1),
+        case(data=(4, 3, 5), indices=run(-2, np.int32), axis=2),
+        case(data=np.arange(12.0, dtype=np.float32).reshape(3, 4), indices=AT_RUN_TIME),
+        case(data=run(np.arange(12).reshape(3, 4), np.int64), indices=ints(2, 0)),
+        case(data=run(np.arange(12).reshape(3, 4) > 5, bool), indices=AT_RUN_TIME),
+    ],
+    refuses=[case(data=(4, 3, 5), indices=ints(1, 3), axis=1)],
+)
+def gather(g: Builder, data: Value, indices: Value, /, axis: int) -> Value:
+    """Constant indices are slices where that delegates; negative ones count from the end."""
+    axis %= data.rank
+    places = non_negative(g, indices, data.shape[axis])
+    if places.const is None or data.const is not None:
+        return g.GATHER(data, places, axis=axis)
+    flat = [int(place) for place in places.const.reshape(-1)]
+    shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
+    return g.reshape(take(g, data, flat, axis), shape)
+
+
+@lower(
+    "GatherElements",
+    needs=[WITHIN],
+    samples=[
+        case(data=(2, 3, 4), indices=np.array([[[0, 1, -1, 2]], [[2, 1, 0, 0]]]), axis=1),
+        case(data=(2, 3), indices=AT_RUN_TIME, axis=1),
+        case(data=(3, 4), indices=AT_RUN_TIME, axis=0),
+        case(data=run([[5, 6, 7]], np.int64), indices=run([[1, -1]], np.int32), axis=1),
+    ],
+    refuses=[case(data=(2, 3), indices=np.array([[3]]), axis=1)],
+)
+def gather_elements(g: Builder, data: Value, indices: Value, /, axis: int) -> Value:
+    """A gather from the tensor laid out flat."""
+    flat = g.reshape(data, (math.prod(data.shape),))
+    return g.GATHER(flat, flat_places(g, indices, data.shape, axis % data.rank), axis=0)
+
+
+def flat_places(g: Builder, indices: Value, shape: tuple[int, ...], axis: int) -> Value:
+    """Where elements stand in a flat tensor, if `indices` says where they stand along `axis`."""
+    stride = math.prod(shape[axis + 1 :])
+    grid = np.indices(indices.shape, indices.dtype)
+    strides = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    others = sum(grid[k] * strides[k] for k in range(len(shape)) if k != axis)
+    base = np.asarray(others, indices.dtype) + np.zeros(indices.shape, indices.dtype)
+    places = non_negative(g, indices, shape[axis])
+    if places.const is not None:
+        return g.const(places.const * stride + base)
+    return g.ADD(g.MUL(places, stride), g.const(base))
+
+
+def _points_inside(data: Value, indices: Value, batch_dims: int) -> bool:
+    if indices.const is None:
+        return True
+    sizes = np.array(data.shape[batch_dims : batch_dims + indices.shape[-1]])
+    return bool(np.all((indices.const >= -sizes) & (indices.const < sizes)))
+
+
+@lower(
+    "GatherND",
+    needs=[
+        need(
+            _points_inside,
+            "indices must lie in [-size, size) of each axis; got {indices.const}",
+            kernel="kernels/gather_nd.cc:144",
+        )
+    ],
+    samples=[
+        case(data=(2, 3, 4), indices=np.array([[0, -1], [1, 2]])),
+        case(data=(2, 3, 4), indices=run([[[0, -1, 3]], [[1, 2, -4]]], np.int64)),
+        case(data=(2, 3, 4, 5), indices=run([[[0, -1]], [[1, 3]]], np.int64), batch_dims=1),
+        case(data=run(np.arange(6).reshape(2, 3), np.int64), indices=np.array([[1], [0]])),
+    ],
+    refuses=[case(data=(2, 3, 4), indices=np.array([[0, 3]]))],
+)
+def gather_nd(g: Builder, data: Value, indices: Value, /, batch_dims: int = 0) -> Value:
+    """Points become rows of the tensor laid out as a list of rows."""
+    depth = indices.shape[-1]
+    inner = data.shape[batch_dims + depth :]
+    rows = g.reshape(data, (math.prod(data.shape[: batch_dims + depth]), *inner))
+    return g.GATHER(rows, row_places(g, indices, data.shape, batch_dims), axis=0)
+
+
+def row_places(g: Builder, indices: Value, shape: tuple[int, ...], batch_dims: int) -> Value:
+    """Number the rows that points address; the first `batch_dims` of both go together."""
+    depth = indices.shape[-1]
+    sizes = np.array(shape[batch_dims : batch_dims + depth], indices.dtype)
+    strides = np.array([math.prod(sizes[k + 1 :]) for k in range(depth)], indices.dtype)
+    outer = shape[:batch_dims]
+    batch = np.arange(math.prod(outer), dtype=indices.dtype) * math.prod(sizes)
+    base = batch.reshape((*outer, *[1] * (indices.rank - 1 - batch_dims)))
+    if indices.const is not None:
+        return g.const((indices.const % sizes * strides).sum(-1, dtype=indices.dtype) + base)
+    places = binary(g, "MUL", binary(g, "FLOOR_MOD", indices, g.const(sizes)), g.const(strides))
+    number = g.SUM(places, axes=(places.rank - 1,), keep_dims=False)
+    return binary(g, "ADD", number, g.const(base)) if batch_dims else number
+
+
+COMBINED = {"mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
+
+
+@lower(
+    "ScatterND",
+    needs=[
+        need(
+            lambda data, indices: _points_inside(data, indices, 0),
+            "indices must lie in [-size, size) of each axis; got {indices.const}",
+            kernel="kernels/scatter_nd.cc",
+        ),
+    ],
+    samples=[
+        case(data=(4, 3, 5), indices=np.array([[1], [-1]]), updates=(2, 3, 5)),
+        case(data=(4, 3), indices=np.array([[[1, 2]], [[0, -3]]]), updates=(2, 1)),
+        case(data=(4, 3, 5), indices=run([[1], [-1]], np.int64), updates=(2, 3, 5)),
+        case(
+            data=run(np.arange(6), np.int64),
+            indices=run([[1], [-1]], np.int64),
+            updates=run([7, 8], np.int64),
+        ),
+        case(data=(4, 3), indices=np.array([[1], [1]]), updates=(2, 3), reduction="add"),
+        case(data=(4, 3), indices=run([[1]], np.int64), updates=(1, 3), reduction="add"),
+        case(data=(4, 3), indices=np.array([[1], [-1]]), updates=(2, 3), reduction="mul"),
+        case(data=(4, 3), indices=np.array([[1], [-1]]), updates=(2, 3), reduction="max"),
+    ],
+    refuses=[
+        case(data=(4, 3), indices=np.array([[4]]), updates=(1, 3)),
+        case(data=(4, 3), indices=np.array([[1], [1]]), updates=(2, 3), reduction="mul"),
+        case(data=(4, 3), indices=run([[1]], np.int64), updates=(1, 3), reduction="max"),
+    ],
+)
+def scatter_nd(
+    g: Builder, data: Value, indices: Value, updates: Value, /, reduction: str = "none"
+) -> Value:
+    """Rows are replaced, or combined with what was there."""
+    depth = indices.shape[-1]
+    inner = data.shape[depth:]
+    rows = g.reshape(data, (math.prod(data.shape[:depth]), *inner))
+    places = row_places(g, indices, data.shape, 0)
+    count = math.prod(places.shape)
+    new = g.reshape(updates, (count, *inner))
+    found = scatter_rows(g, rows, g.reshape(places, (count,)), new, reduction)
+    return g.reshape(found, data.shape)
+
+
+for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
+
+    @lower(
+        onnx_name,
+        needs=[
+            need(
+                lambda data, indices, axis: inside(indices, data.shape[axis]),
+                "indices must lie in [-size, size) of axis {axis}; got {indices.const}",
+                kernel="kernels/scatter_nd.cc",
+            ),
+        ],
+        samples=[
+            case(data=(3, 4), indices=np.array([[0, 2, -1, 1]]), updates=(1, 4), opset=opset),
+            case(data=(2, 3), indices=DISTINCT, updates=(2, 3), axis=1, opset=opset),
+        ],
+        refuses=[
+            case(data=(2, 3), indices=np.array([[3]]), updates=(1, 1), axis=1, opset=opset),
+        ],
+    )
+    def scatter_elements(
+        g: Builder,
+        data: Value,
+        indices: Value,
+        updates: Value,
+        /,
+        *,
+        axis: int = 0,
+        reduction: str = "none",
+    ) -> Value:
+        """Elements of the flat tensor are replaced, or combined with what was there."""
+        count = math.prod(indices.shape)
+        flat = g.reshape(data, (math.prod(data.shape),))
+        places = g.reshape(flat_places(g, indices, data.shape, axis % data.rank), (count,))
+        found = scatter_rows(g, flat, places, g.reshape(updates, (count,)), reduction)
+        return g.reshape(found, data.shape)
+
+
+def scatter_rows(g: Builder, rows: Value, places: Value, new: Value, reduction: str) -> Value:
+    """Put `new[k]` at row `places[k]`, or combine it with what is there."""
+    if reduction == "none":
+        return replace_rows(g, rows, places, new)
+    if reduction == "add":
+        points = g.reshape(g.cast(places, np.int32), (*places.shape, 1))
+        return g.ADD(rows, g.SCATTER_ND(points, new, shape=rows.shape))
+    found = places.const
+    if found is None or len(np.unique(found)) < len(found):
+        raise NotYet(f"reduction={reduction} is lowered for constant indices that all differ")
+    old = take(g, rows, [int(place) for place in found], 0)
+    return replace_rows(g, rows, places, g.emit(COMBINED[reduction], [old, new], {}))
+
+
+def replace_rows(g: Builder, rows: Value, places: Value, new: Value) -> Value:
+    """Put `new[k]` where row `places[k]` was.
+
+    At constant places all rows are joined and picked. At run time SCATTER_ND adds up where places
+    repeat (internal/reference/reference_ops.h: ScatterNd), which ONNX leaves undefined.
+    """
+    if places.const is not None:
+        chosen = np.arange(rows.shape[0])
+        chosen[places.const] = rows.shape[0] + np.arange(len(places.const))
+        return take(g, g.CONCATENATION(rows, new, axis=0), [int(k) for k in chosen], 0)
+    points = g.reshape(g.cast(places, np.int32), (*places.shape, 1))
+    scattered = g.SCATTER_ND(points, new, shape=rows.shape)
+    ones = g.const(np.ones(new.shape[:1], np.int32))
+    hits = g.SCATTER_ND(points, ones, shape=rows.shape[:1])
+    hit = g.reshape(g.GREATER(hits, 0), (*rows.shape[:1], *[1] * (rows.rank - 1)))
+    return binary(g, "SELECT_V2", hit, scattered, rows)
+
+
+@lower(
+    "OneHot",
+    samples=[
+        case(
+            indices=run([[1, -1, 9], [-5, 0, 4]], np.int64),
+            depth=np.array(5, np.int64),
+            values=np.array([-1, 3], np.float32),
+            axis=1,
+        ),
+        case(
+            indices=run([1, 2], np.int64),
+            depth=np.array([4], np.int64),
+            values=run([0, 2], np.int64),
+        ),
+        case(indices=run([1.0, 2.0]), depth=np.array(3.0, np.float32), values=ints(0, 1)),
+    ],
+)
+def one_hot(g: Builder, indices: Value, depth: Const, values: Value, /, axis: int = -1) -> Value:
+    """Negative indices count from the end, once; what lies outside is off everywhere."""
+    count = int(np.ravel(depth)[0])
+    whole = indices if is_integer(indices) else g.cast(indices, INT64)
+    whole = whole if whole.dtype.itemsize >= 4 else g.cast(whole, np.int32)
+    places = g.SELECT_V2(g.LESS(whole, 0), g.ADD(whole, count), whole)
+    off, on = (g.reshape(part(g, values, 0, k, 1), ()) for k in range(2))
+    return g.ONE_HOT(places, on, off, axis=axis % (indices.rank + 1), depth=count)
+
+
+DIAGONAL = np.array(0).view(Const)
+
+
+@lower(
+    "Trilu",
+    samples=[
+        case(input=(2, 4, 5)),
+        case(input=(2, 4, 5), upper=0, k=np.array(-1, np.int64)),
+        case(input=run(np.arange(12).reshape(3, 4), np.int64), k=np.array(1, np.int64)),
+    ],
+)
+def triangle(g: Builder, x: Value, /, k: Const = DIAGONAL, upper: int = 1) -> Value:
+    """A selection by a constant mask."""
+    ones = np.ones(x.shape[-2:], bool)
+    shift = int(np.ravel(k)[0])
+    mask = np.triu(ones, shift) if upper else np.tril(ones, shift)
+    return g.SELECT_V2(g.const(mask), x, g.const(0, x.dtype))
+
+
+@lower(
+    "TopK",
+    samples=[
+        case(x=(2, 7, 3), k=ints(4), axis=1, outputs=2),
+        case(x=(2, 7), k=ints(3), largest=0, outputs=2),
+        case(x=run([[5, -(2**62), 5, 7]], np.int64), k=ints(2), outputs=2),
+        case(x=run([[5, -(2**63), 5, 7]], np.int64), k=ints(2), largest=0, outputs=2),
+        case(x=(2, 7), k=3, outputs=2, opset=9),
+    ],
+)
+def top_k(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    k: Const | int,
+    axis: int = -1,
+    largest: int = 1,
+    sorted: int = 1,
+    out: list[TensorType],
+) -> list[Value]:
+    """The largest along the last axis; the smallest are the largest of the negated.
+
+    A whole number is negated as -1 - x, which no number overflows.
+    """
+    axis %= x.rank
+    perm = [a for a in range(x.rank) if a != axis] + [axis]
+    back = np.argsort(perm).tolist()
+    last = g.transpose(x, perm)
+    ordered = last if largest else _turned(g, last)
+    values, places = g.TOPK_V2(ordered, k=out[0].dims[axis])
+    values = values if largest else _turned(g, values)
+    return [g.transpose(values, back), g.cast(g.transpose(places, back), INT64)]
+
+
+def _turned(g: Builder, x: Value) -> Value:
+    return g.SUB(-1, x) if is_integer(x) else g.NEG(x)

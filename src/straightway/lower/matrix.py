@@ -1,0 +1,144 @@
+"""Matrix products."""
+
+import math
+
+import numpy as np
+
+from straightway.ir import Value
+from straightway.lower.broadcast import binary
+from straightway.lower.builder import Builder
+from straightway.lower.declare import case, lower
+
+WEIGHTS = np.linspace(-1, 1, 12, dtype=np.float32)
+# TFLite's BATCH_MATMUL takes at most five dimensions (kernels/batch_matmul.cc:340).
+MOST_DIMENSIONS = 5
+
+
+@lower(
+    "MatMul",
+    samples=[
+        case(a=(2, 3), b=WEIGHTS.reshape(3, 4)),
+        case(a=(5, 2, 3), b=WEIGHTS.reshape(3, 4)),
+        case(a=WEIGHTS.reshape(4, 3), b=(2, 3, 5)),
+        case(a=WEIGHTS.reshape(4, 3), b=(3, 5)),
+        case(a=(2, 3, 5), b=WEIGHTS.reshape(1, 1, 12)[:, :, :5].reshape(1, 5, 1)),
+        case(a=(2, 4, 3), b=WEIGHTS.reshape(2, 3, 2)),
+        case(a=(2, 4, 3), b=(2, 3, 5)),
+        case(a=(2, 1, 4, 3), b=(5, 3, 6)),
+        case(a=(2, 4, 3), b=(3, 5)),
+        case(a=(4, 3), b=(2, 3, 5)),
+        case(a=(2, 1, 3, 2, 4, 3), b=(2, 1, 3, 2, 3, 5)),
+        case(a=(3,), b=(3,)),
+        case(a=(3,), b=(2, 3, 5)),
+        case(a=(2, 4, 3), b=(3,)),
+        case(a=(3,), b=WEIGHTS.reshape(3, 4)),
+        case(a=(2, 3), b=WEIGHTS[:3]),
+    ],
+)
+def matmul(g: Builder, a: Value, b: Value, /) -> Value:
+    """A constant operand makes it FULLY_CONNECTED; a vector is a matrix of one row or column."""
+    rows = a if a.rank > 1 else g.reshape(a, (1, *a.shape))
+    columns = b if b.rank > 1 else g.reshape(b, (*b.shape, 1))
+    result = product(g, rows, columns)
+    shape = list(result.shape)
+    if a.rank == 1:
+        del shape[-2]
+    if b.rank == 1:
+        del shape[-1]
+    return g.reshape(result, shape)
+
+
+def product(g: Builder, a: Value, b: Value) -> Value:
+    """Multiply [batch…, M, K] with [batch…, K, N]."""
+    if b.const is not None and math.prod(b.shape[:-2]) == 1 and b.rank <= a.rank:
+        weights = np.swapaxes(b.const.reshape(b.shape[-2:]), 0, 1)
+        return linear(g, a, weights, a.rank - 1)
+    if a.const is not None and math.prod(a.shape[:-2]) == 1 and a.rank <= b.rank:
+        return linear(g, b, a.const.reshape(a.shape[-2:]), b.rank - 2)
+    if b.rank == 2 < a.rank:
+        flat = g.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
+        return g.reshape(g.BATCH_MATMUL(flat, b), (*a.shape[:-1], b.shape[-1]))
+    if max(a.rank, b.rank) > MOST_DIMENSIONS:
+        return _deep(g, a, b)
+    return g.BATCH_MATMUL(a, b)
+
+
+def linear(
+    g: Builder, x: Value, weights: np.ndarray, axis: int, bias: np.ndarray | None = None
+) -> Value:
+    """Multiply dimension `axis` with constant weights [M, K]."""
+    added = None if bias is None else g.const(bias)
+    return g.FULLY_CONNECTED(x, g.const(weights), added, axis=axis)
+
+
+def _deep(g: Builder, a: Value, b: Value) -> Value:
+    """Make one batch dimension of many."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    flat = [_one_batch(g, x, batch) for x in (a, b)]
+    return g.reshape(g.BATCH_MATMUL(*flat), (*batch, a.shape[-2], b.shape[-1]))
+
+
+def _one_batch(g: Builder, x: Value, batch: tuple[int, ...]) -> Value:
+    ones = g.const(np.ones((*batch, 1, 1), x.dtype))
+    full = x if x.shape[:-2] == batch else binary(g, "MUL", x, ones)
+    return g.reshape(full, (math.prod(batch), *x.shape[-2:]))
+
+
+@lower(
+    "Gemm",
+    samples=[
+        case(a=(2, 3), b=WEIGHTS.reshape(3, 4), c=WEIGHTS[:4]),
+        case(a=(2, 3), b=WEIGHTS.reshape(4, 3), c=WEIGHTS[:1], transB=1, alpha=0.5, beta=2.0),
+        case(a=(3, 2), b=WEIGHTS.reshape(3, 4), transA=1),
+        case(a=(2, 3), b=WEIGHTS.reshape(3, 4), c=WEIGHTS[:8].reshape(2, 4), beta=2.0),
+        case(a=(2, 3), b=WEIGHTS.reshape(3, 4), c=(2, 1), beta=0.5),
+        case(a=(2, 3), b=(5, 3), c=(5,), transB=1, alpha=0.5, beta=2.0),
+        case(a=(3, 2), b=(3, 5), transA=1),
+        case(a=WEIGHTS.reshape(4, 3), b=(3, 5), c=(5,), alpha=0.5),
+        case(a=WEIGHTS.reshape(3, 4), b=(5, 3), transA=1, transB=1),
+        case(a=(2, 3), b=WEIGHTS.reshape(3, 4), c=WEIGHTS[:4], broadcast=1, opset=6),
+    ],
+)
+def gemm(
+    g: Builder,
+    a: Value,
+    b: Value,
+    c: Value | None = None,
+    /,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    broadcast: int = 0,
+) -> Value:
+    """Factors go into constant weights and biases; what does not fit there is multiplied and added."""
+    rows = g.transpose(a, (1, 0)) if transA else a
+    columns = g.transpose(b, (1, 0)) if transB else b
+    bias = None if c is None or beta == 0 else scaled(g, c, beta)
+    if columns.const is not None:
+        weights = np.swapaxes(columns.const, 0, 1) * np.asarray(alpha, columns.dtype)
+        vector = _row_bias(bias, weights.shape[0])
+        result = linear(g, rows, weights, 1, vector)
+        bias = None if vector is not None else bias
+    elif rows.const is not None:
+        result = linear(g, columns, rows.const * np.asarray(alpha, rows.dtype), 0)
+    else:
+        result = scaled(g, g.BATCH_MATMUL(rows, columns), alpha)
+    return result if bias is None else g.ADD(result, bias)
+
+
+def scaled(g: Builder, x: Value, factor: float) -> Value:
+    """Multiply by a number; nothing where it is 1."""
+    if factor == 1:
+        return x
+    if x.const is not None:
+        return g.const(x.const * np.asarray(factor, x.dtype))
+    return g.MUL(x, factor)
+
+
+def _row_bias(bias: Value | None, count: int) -> np.ndarray | None:
+    """Return the bias as FULLY_CONNECTED wants it, one constant a column, where it is such."""
+    if bias is None or bias.const is None or math.prod(bias.shape[:-1]) != 1:
+        return None
+    return np.ascontiguousarray(np.broadcast_to(bias.const.reshape(bias.shape[-1:]), (count,)))

@@ -1,0 +1,226 @@
+"""Reductions, softmax and the like, running sums."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from straightway.ir import TensorType, Value
+from straightway.lower.builder import Builder
+from straightway.lower.declare import ABSENT, Case, Ints, Need, case, lower, need, run
+from straightway.lower.integers import INT64, is_integer, magnitude, quotient, widened
+
+Axes = tuple[int, ...]
+WHOLE = run(np.arange(24).reshape(2, 3, 4) - 11, np.int64)
+LONGS = run(np.arange(24).reshape(2, 3, 4) - 2**40, np.int64)
+BYTES = run(np.arange(24).reshape(2, 3, 4) * 7 - 90, np.int8)
+TRUTH = run([[True, False, True], [False, False, False]], bool)
+POSITIVE = run(np.linspace(0.5, 7, 24).reshape(2, 3, 4))
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def ints(*numbers: int) -> np.ndarray:
+    """Make a constant operand of a sample."""
+    return np.array(numbers, np.int64)
+
+
+class Reducer:
+    """Reduces along fixed axes, `r("SUM", x)`; along none, it leaves the elements alone."""
+
+    def __init__(self, g: Builder, axes: Axes, *, keep_dims: bool) -> None:
+        self.g = g
+        self.axes = axes
+        self.keep_dims = keep_dims
+
+    def __call__(self, name: str, x: Value, *, keep_dims: bool | None = None) -> Value:
+        """Emit one reduction."""
+        if not self.axes:
+            return x
+        keep = self.keep_dims if keep_dims is None else keep_dims
+        return self.g.emit(name, [x], {"axes": self.axes, "keep_dims": keep})
+
+    def mean(self, x: Value) -> Value:
+        """Whole numbers: the sum divided towards zero."""
+        if not is_integer(x):
+            return self("MEAN", x)
+        count = math.prod(x.shape[axis] for axis in self.axes)
+        return quotient(self.g, self("SUM", x), self.g.const(count, x.dtype))
+
+    def log_sum_exp(self, x: Value) -> Value:
+        """Less the largest element, so that nothing overflows; infinities are kept off the difference."""
+        g = self.g
+        most = g.MAXIMUM(g.MINIMUM(self("REDUCE_MAX", x, keep_dims=True), LARGEST), -LARGEST)
+        total = g.LOG(self("SUM", g.EXP(g.SUB(x, most))))
+        return g.ADD(total, g.reshape(most, total.shape))
+
+
+SAMPLES = [
+    case(data=POSITIVE),
+    case(data=POSITIVE, keepdims=0),
+    case(data=POSITIVE, noop_with_empty_axes=1),
+    case(data=POSITIVE, axes=(1,), opset=11),
+    case(data=POSITIVE, axes=(0, -1), keepdims=0, opset=11),
+    case(data=POSITIVE, axes=ints(-2)),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """How a reduction goes, what the reduction of nothing is, and whether whole numbers have one."""
+
+    function: Callable[[Reducer, Value], Value]
+    of_nothing: float = math.nan
+    of_integers: bool = True
+    of_truth: str = ""
+
+    def identity(self, dtype: np.dtype) -> np.generic:
+        """The reduction of nothing; for infinities, other types have their least and greatest."""
+        if dtype == np.bool_:
+            return np.bool_(self.of_nothing > 0)
+        if np.isfinite(self.of_nothing) or not np.issubdtype(dtype, np.integer):
+            return dtype.type(self.of_nothing)
+        limits = np.iinfo(dtype)
+        return dtype.type(limits.max if self.of_nothing > 0 else limits.min)
+
+    def needs(self) -> list[Need]:
+        """What the reduction asks of its operand."""
+        found = []
+        if not self.of_integers:
+            text = "{op} of whole numbers is not lowered; got {data.type}"
+            found.append(need(lambda data: not is_integer(data), text, possible=True))
+        if math.isnan(self.of_nothing):
+            kernel = "onnx/docs/Operators.md"
+            text = "{op} of nothing is undefined; got {data.type}"
+            found.append(need(lambda data: 0 not in data.shape, text, kernel=kernel))
+        return found
+
+    def samples(self) -> list[Case]:
+        """Cases that hold for all reductions, and those of whole numbers and of truth values."""
+        found = [*SAMPLES]
+        if self.of_integers:
+            found.append(case(data=WHOLE, axes=ints(1)))
+        if self.of_truth:
+            found.append(case(data=TRUTH, axes=ints(1), keepdims=0))
+            found.append(case(data=BYTES, axes=ints(1, 2)))
+            found.append(case(data=run(np.zeros((2, 0)), bool), axes=ints(1)))
+            found.append(case(data=run(np.zeros((2, 0)), np.int64), axes=ints(1)))
+        if not math.isnan(self.of_nothing):
+            found.append(case(data=(2, 0, 4), axes=ints(1)))
+        return found
+
+    def refuses(self) -> list[Case]:
+        """What the needs refuse."""
+        found = [] if self.of_integers else [case(data=WHOLE)]
+        return found + ([case(data=(2, 0, 4), axes=ints(1))] if math.isnan(self.of_nothing) else [])
+
+
+# What the reduction of nothing is: onnx/docs/Operators.md.
+REDUCTIONS = {
+    "ReduceMean": Reduction(function=Reducer.mean),
+    "ReduceSum": Reduction(function=lambda r, x: r("SUM", x), of_nothing=0),
+    "ReduceMax": Reduction(
+        function=lambda r, x: r("REDUCE_MAX", x), of_nothing=-math.inf, of_truth="REDUCE_ANY"
+    ),
+    "ReduceMin": Reduction(
+        function=lambda r, x: r("REDUCE_MIN", x), of_nothing=math.inf, of_truth="REDUCE_ALL"
+    ),
+    "ReduceProd": Reduction(function=lambda r, x: r("REDUCE_PROD", x), of_nothing=1),
+    "ReduceL1": Reduction(function=lambda r, x: r("SUM", magnitude(r.g, x)), of_nothing=0),
+    "ReduceL2": Reduction(
+        function=lambda r, x: r.g.SQRT(r("SUM", r.g.SQUARE(x))), of_nothing=0, of_integers=False
+    ),
+    "ReduceSumSquare": Reduction(function=lambda r, x: r("SUM", r.g.MUL(x, x)), of_nothing=0),
+    "ReduceLogSum": Reduction(
+        function=lambda r, x: r.g.LOG(r("SUM", x)), of_nothing=-math.inf, of_integers=False
+    ),
+    "ReduceLogSumExp": Reduction(
+        function=Reducer.log_sum_exp, of_nothing=-math.inf, of_integers=False
+    ),
+}
+
+for onnx_name, reduction in REDUCTIONS.items():
+
+    @lower(
+        onnx_name,
+        needs=reduction.needs(),
+        samples=reduction.samples(),
+        refuses=reduction.refuses(),
+    )
+    def reduce(
+        g: Builder,
+        data: Value,
+        /,
+        axes: Ints = ABSENT,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+        *,
+        op: str,
+        out: list[TensorType],
+    ) -> Value:
+        """One reduction of TFLite, or a few ops around one."""
+        chosen = REDUCTIONS[op]
+        (kind,) = out
+        if 0 in data.shape:
+            return g.const(np.full(kind.dims, chosen.identity(kind.dtype)))
+        every = () if noop_with_empty_axes else range(data.rank)
+        found = tuple(sorted({axis % data.rank for axis in axes or every}))
+        reducer = Reducer(g, found, keep_dims=bool(keepdims))
+        if chosen.of_truth and data.dtype == np.bool_:
+            return reducer(chosen.of_truth, data)
+        return widened(g, lambda x: chosen.function(reducer, x), data)
+
+
+@lower(
+    "CumSum",
+    samples=[
+        case(x=(2, 3, 4), axis=np.array(-2, np.int32)),
+        case(x=(2, 3, 4), axis=ints(1), exclusive=1, reverse=1),
+        case(x=LONGS, axis=np.array(2, np.int64)),
+    ],
+)
+def cumulative_sum(g: Builder, x: Value, /, axis: Ints, exclusive: int, reverse: int) -> Value:
+    """One op."""
+    return g.CUMSUM(x, axis=axis[0] % x.rank, exclusive=bool(exclusive), reverse=bool(reverse))
+
+
+@lower(
+    "ArgMax",
+    "ArgMin",
+    samples=[
+        case(data=(2, 5, 3), axis=1),
+        case(data=(2, 5, 3), axis=-1, keepdims=0),
+        case(data=run([[2.0, 7.0, 7.0, 2.0]]), axis=1),
+        case(data=run([[2.0, 7.0, 7.0, 2.0]]), axis=1, select_last_index=1),
+        case(data=LONGS, axis=1),
+        case(data=run([[2, 7, 7, 2]], np.int64), axis=1, select_last_index=1),
+        case(data=BYTES, axis=2),
+    ],
+)
+def arg_extremum(
+    g: Builder,
+    data: Value,
+    /,
+    axis: int,
+    keepdims: int,
+    select_last_index: int = 0,
+    *,
+    op: str,
+    out: list[TensorType],
+) -> Value:
+    """The first of equals is TFLite's own; the last is the first of the reversed."""
+    axis %= data.rank
+    x = g.REVERSE_V2(data, axes=(axis,)) if select_last_index else data
+    place = _first(g, x, axis, "ARG_MAX" if op == "ArgMax" else "ARG_MIN")
+    if select_last_index:
+        place = g.SUB(data.shape[axis] - 1, place)
+    return g.reshape(place, out[0].dims)
+
+
+def _first(g: Builder, x: Value, axis: int, name: str) -> Value:
+    """ARG_MAX has no int64 and no int16 (kernels/arg_min_max.cc:118), but TOPK_V2 has."""
+    if x.dtype not in (INT64, np.int16):
+        return g.emit(name, [x], {"axis": axis, "output_type": "INT64"})
+    last = g.transpose(x, [k for k in range(x.rank) if k != axis] + [axis])
+    _, place = g.TOPK_V2(last if name == "ARG_MAX" else g.SUB(-1, last), k=1)
+    return g.cast(g.reshape(place, place.shape[:-1]), INT64)

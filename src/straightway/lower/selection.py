@@ -1,0 +1,100 @@
+"""Constant positions along an axis: slices, joins, reversals, gathers, whichever runs fastest."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from straightway.ir import Value
+from straightway.lower.broadcast import FLOAT32
+from straightway.lower.builder import Builder
+
+# XNNPACK's delegate joins two to five operands (xnnpack_delegate.cc: VisitConcatenationNode).
+MOST_JOINED = 5
+# A strided selection by RESHAPE and SLICE needs a dimension more, of XNNPACK's six.
+MOST_DELEGATED_RANK = 6
+
+
+def crop(g: Builder, x: Value, begin: Sequence[int], size: Sequence[int]) -> Value:
+    """Cut a box out; nothing where it is the whole."""
+    if tuple(size) == x.shape:
+        return x
+    if x.const is not None:
+        box = tuple(slice(b, b + n) for b, n in zip(begin, size, strict=True))
+        return g.const(x.const[box])
+    return g.SLICE(x, begin=tuple(begin), size=tuple(size))
+
+
+def part(g: Builder, x: Value, axis: int, begin: int, size: int) -> Value:
+    """Cut along one axis."""
+    begins = [begin if k == axis else 0 for k in range(x.rank)]
+    sizes = [size if k == axis else d for k, d in enumerate(x.shape)]
+    return crop(g, x, begins, sizes)
+
+
+def join(g: Builder, parts: Sequence[Value], axis: int) -> Value:
+    """Put parts behind each other; empty parts vanish."""
+    full = [p for p in parts if p.shape[axis]] or list(parts[:1])
+    return full[0] if len(full) == 1 else g.CONCATENATION(*full, axis=axis)
+
+
+def take(g: Builder, x: Value, positions: Sequence[int], axis: int) -> Value:
+    """Pick constant positions along an axis, in any order, with repetitions."""
+    runs = _runs(positions)
+    if len(runs) == 1 or (len(runs) <= MOST_JOINED and x.dtype == FLOAT32):
+        return join(g, [part(g, x, axis, *run) for run in runs], axis)
+    step = _common_step(positions)
+    if step is None:
+        return g.GATHER(x, g.const(np.array(positions, np.int32)), axis=axis)
+    if step > 0:
+        return every(g, x, axis, range(positions[0], positions[-1] + 1, step))
+    forward = take(g, x, positions[::-1], axis)
+    return g.REVERSE_V2(forward, axes=(axis,))
+
+
+def _runs(positions: Sequence[int]) -> list[tuple[int, int]]:
+    """Split into runs of consecutive positions: where each begins, how long it is."""
+    runs: list[tuple[int, int]] = []
+    for position in positions:
+        if runs and position == sum(runs[-1]):
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((position, 1))
+    return runs
+
+
+def _common_step(positions: Sequence[int]) -> int | None:
+    steps = {b - a for a, b in pairwise(positions)}
+    return steps.pop() if len(steps) == 1 and 0 not in steps else None
+
+
+def every(g: Builder, x: Value, axis: int, places: range) -> Value:
+    """Pick positions that are a positive step apart.
+
+    XNNPACK's delegate takes no stride: there the axis is split in groups of one step, and one place
+    of each group is kept.
+    """
+    count, step = len(places), places.step
+    if step == 1 or count == 1:
+        return part(g, x, axis, places.start, count)
+    offset = max(places.start + count * step - x.shape[axis], 0)  # so that the last group is whole
+    if x.dtype != FLOAT32 or offset > min(places.start, step - 1) or x.rank >= MOST_DELEGATED_RANK:
+        return _strided(g, x, axis, places)
+    groups = part(g, x, axis, places.start - offset, count * step)
+    shape = groups.shape
+    split = g.reshape(groups, (*shape[:axis], count, step, *shape[axis + 1 :]))
+    kept = part(g, split, axis + 1, offset, 1)
+    return g.reshape(kept, (*shape[:axis], count, *shape[axis + 1 :]))
+
+
+def _strided(g: Builder, x: Value, axis: int, places: range) -> Value:
+    begins, ends, strides = [0] * x.rank, list(x.shape), [1] * x.rank
+    begins[axis], ends[axis], strides[axis] = places.start, places[-1] + 1, places.step
+    return g.STRIDED_SLICE(
+        x, begin=tuple(begins), end=tuple(ends), strides=tuple(strides), end_mask=(0,) * x.rank
+    )
+
+
+def repeat(g: Builder, x: Value, axis: int, times: int) -> Value:
+    """Put `times` copies behind each other along an axis."""
+    return join(g, [x] * times, axis)

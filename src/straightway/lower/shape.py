@@ -1,0 +1,325 @@
+"""Ops that give elements another place, shape or type, and change none."""
+
+import math
+
+import numpy as np
+
+from straightway.ir import TensorType, Value
+from straightway.lower.broadcast import FLOAT32, spread
+from straightway.lower.builder import Builder
+from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
+from straightway.lower.selection import crop, every, join, part, repeat
+
+# XNNPACK's delegate splits into two to four parts (xnnpack_delegate.cc: VisitSplitNode).
+MOST_SPLIT = 4
+LONGS = run(np.arange(24).reshape(2, 3, 4) - 2**40, np.int64)
+BYTES = run(np.arange(24).reshape(2, 3, 4) - 12, np.int8)
+TRUTH = run(np.arange(24).reshape(2, 3, 4) % 3 == 0, bool)
+
+
+def ints(*numbers: int) -> np.ndarray:
+    """Make a constant operand of a sample."""
+    return np.array(numbers, np.int64)
+
+
+@lower(
+    "Reshape",
+    samples=[
+        case(data=(2, 3, 4, 5), shape=ints(2, -1, 5)),
+        case(data=(2, 3, 4, 5), shape=ints(0, 0, 20)),
+        case(data=(2, 3, 4), shape=(6, 4), opset=1),
+        case(data=LONGS, shape=ints(-1)),
+        case(data=(1, 1), shape=np.zeros(0, np.int64)),
+    ],
+)
+def reshape(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    shape: object = None,
+    allowzero: int = 0,
+    out: list[TensorType],
+) -> Value:
+    """The result's type is known, however its shape was computed."""
+    return g.reshape(x, out[0].dims)
+
+
+@lower("Flatten", samples=[case(input=(2, 3, 4, 5)), case(input=(2, 3, 4), axis=0)])
+def flatten(g: Builder, x: Value, /, axis: int, *, out: list[TensorType]) -> Value:
+    """A reshape."""
+    return g.reshape(x, out[0].dims)
+
+
+@lower(
+    "Squeeze",
+    "Unsqueeze",
+    samples=[case(data=(2, 1, 4, 1), axes=ints(1)), case(data=(2, 1, 4, 1), axes=(1,), opset=11)],
+)
+def squeeze(g: Builder, x: Value, /, axes: object = None, *, out: list[TensorType]) -> Value:
+    """A reshape."""
+    return g.reshape(x, out[0].dims)
+
+
+@lower(
+    "Transpose",
+    samples=[case(data=(2, 3, 4, 5), perm=(0, 2, 3, 1)), case(data=(2, 3, 4)), case(data=LONGS)],
+)
+def transpose(g: Builder, x: Value, /, perm: Ints = ABSENT) -> Value:
+    """Dimensions named anew."""
+    return g.transpose(x, perm or range(x.rank)[::-1])
+
+
+@lower(
+    "Concat",
+    samples=[
+        case(inputs=[(2, 3, 4, 5), (2, 1, 4, 5), (2, 2, 4, 5)], axis=1),
+        case(inputs=[(2, 3), (2, 1)], axis=-1),
+        case(inputs=[(2, 3)], axis=0),
+        case(inputs=[(2, 3), (2, 0)], axis=1),
+        case(inputs=[(2, 3), (2, 1), (2, 2), (2, 4), (2, 5), (2, 6)], axis=1),
+        case(inputs=[LONGS, LONGS], axis=1),
+        case(inputs=[BYTES, BYTES], axis=2),
+        case(inputs=[TRUTH, TRUTH], axis=2),
+        case(inputs=[(2, 3), (2, 1)], opset=3),
+    ],
+)
+def concat(g: Builder, *parts: Value, axis: int = 1) -> Value:
+    """One op; empty parts vanish. Before opset 4 the axis is 1 unless told."""
+    return join(g, parts, axis % parts[0].rank)
+
+
+@lower(
+    "Split",
+    samples=[
+        case(input=(2, 6, 4, 5), split=ints(2, 3, 1), axis=1, outputs=3),
+        case(input=(2, 6, 4), num_outputs=2, axis=1, outputs=2),
+        case(input=(2, 7, 4), num_outputs=3, axis=-2, outputs=3),
+        case(input=(2, 6, 4), axis=1, outputs=6, num_outputs=6),
+        case(input=(2, 6, 4), num_outputs=1, outputs=1),
+        case(input=(2, 6, 4), split=(2, 4), axis=1, outputs=2, opset=11),
+        case(input=LONGS, split=ints(1, 3), axis=2, outputs=2),
+        case(input=run(np.arange(24).reshape(2, 12), np.int32), num_outputs=6, axis=1, outputs=6),
+    ],
+)
+def split(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    split: object = None,
+    axis: int = 0,
+    num_outputs: int | None = None,
+    out: list[TensorType],
+) -> list[Value]:
+    """Even halves to quarters are one SPLIT; other parts of floats slices, which delegate."""
+    axis %= x.rank
+    sizes = [kind.dims[axis] for kind in out]
+    if len(sizes) == 1:
+        return [x]
+    even = len(set(sizes)) == 1
+    if even and (x.dtype != FLOAT32 or len(sizes) <= MOST_SPLIT):
+        return list(g.SPLIT(x, axis=axis, num_splits=len(sizes)))
+    if x.dtype != FLOAT32 and 0 not in sizes:
+        return list(g.SPLIT_V(x, axis=axis, sizes=tuple(sizes), num_splits=len(sizes)))
+    starts = np.cumsum([0, *sizes])
+    return [part(g, x, axis, int(start), n) for start, n in zip(starts, sizes, strict=False)]
+
+
+@lower(
+    "Slice",
+    samples=[
+        case(data=(2, 5, 6, 7), starts=ints(1, 2), ends=ints(4, -1), axes=ints(1, 3)),
+        case(data=(2, 5, 6, 7), starts=ints(0, 1), ends=ints(2, 100)),
+        case(data=(2, 6, 8), starts=ints(0, 1), ends=ints(6, 8), axes=ints(1, 2), steps=ints(2, 3)),
+        case(data=(2, 7), starts=ints(0), ends=ints(7), axes=ints(1), steps=ints(2)),
+        case(data=(2, 7), starts=ints(-1), ends=ints(-100), axes=ints(1), steps=ints(-1)),
+        case(data=(2, 8), starts=ints(6), ends=ints(0), axes=ints(-1), steps=ints(-2)),
+        case(data=(2, 5, 6), starts=(1,), ends=(4,), axes=(1,), opset=9),
+        case(data=(2, 5), starts=ints(3), ends=ints(3), axes=ints(1)),
+        case(data=LONGS, starts=ints(2, 3), ends=ints(0, 0), axes=ints(1, 2), steps=ints(-1, -2)),
+    ],
+)
+def slice_(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    starts: Ints,
+    ends: Ints,
+    axes: Ints = ABSENT,
+    steps: Ints = ABSENT,
+) -> Value:
+    """Cut the box out, then keep every step-th, then reverse."""
+    places = [range(size) for size in x.shape]
+    steps = steps or Ints([1] * len(starts))
+    for k, axis in enumerate(axes or range(len(starts))):
+        place = axis % x.rank
+        places[place] = range(x.shape[place])[starts[k] : ends[k] : steps[k]]
+    if any(not place for place in places):
+        return g.const(np.zeros([len(place) for place in places], x.dtype))
+    lows = [min(place) for place in places]
+    sizes = [max(place) - low + 1 for place, low in zip(places, lows, strict=True)]
+    result = crop(g, x, lows, sizes)
+    for axis, size in enumerate(sizes):
+        result = every(g, result, axis, range(0, size, abs(places[axis].step)))
+    back = tuple(k for k, place in enumerate(places) if place.step < 0 and len(place) > 1)
+    return g.REVERSE_V2(result, axes=back) if back else result
+
+
+@lower(
+    "Expand",
+    samples=[
+        case(input=(2, 3, 1, 5), shape=ints(2, 3, 4, 5)),
+        case(input=(3, 1), shape=ints(2, 1, 4)),
+        case(input=run([[1], [-(2**40)]], np.int64), shape=ints(2, 3)),
+        case(input=run([[True], [False]], bool), shape=ints(2, 3)),
+    ],
+)
+def expand(g: Builder, x: Value, /, shape: object, *, out: list[TensorType]) -> Value:
+    """Floats are multiplied by ones, which delegates; others take BROADCAST_TO."""
+    return spread(g, x, out[0].dims)
+
+
+@lower(
+    "Tile",
+    samples=[
+        case(input=(2, 3, 4, 5), repeats=ints(1, 2, 1, 3)),
+        case(input=(2, 3), repeats=ints(7, 1)),
+        case(input=(2, 3), repeats=ints(0, 1)),
+        case(input=LONGS, repeats=ints(2, 1, 3)),
+        case(input=TRUTH, repeats=ints(2, 1, 3)),
+    ],
+)
+def tile(g: Builder, x: Value, /, repeats: Ints, *, out: list[TensorType]) -> Value:
+    """Copies of floats are joined, up to five at once, which delegates; others take TILE."""
+    if 0 in out[0].dims:
+        return g.const(np.zeros(out[0].dims, x.dtype))
+    if x.dtype != FLOAT32:
+        return x if set(repeats) <= {1} else g.TILE(x, multiples=repeats)
+    for axis, times in enumerate(repeats):
+        x = repeat(g, x, axis, times)
+    return x
+
+
+@lower("Shape", samples=[case(data=(2, 3, 4, 5)), case(data=(2, 3, 4, 5), start=1, end=-1)])
+def shape_of(g: Builder, x: Value, /, start: int = 0, end: int | None = None) -> Value:
+    """Shapes are known when converting: a constant."""
+    return g.const(np.array(x.shape[slice(start, end)], np.int64))
+
+
+@lower("Size", samples=[case(data=(2, 3, 4, 5))])
+def size_of(g: Builder, x: Value, /) -> Value:
+    """A constant."""
+    return g.const(np.array(math.prod(x.shape), np.int64))
+
+
+@lower(
+    "ConstantOfShape",
+    samples=[case(input=ints(2, 3)), case(input=ints(2, 3), value=np.array([7], np.int64))],
+)
+def constant_of_shape(
+    g: Builder, shape: Value, /, value: np.ndarray | None = None, *, out: list[TensorType]
+) -> Value:
+    """A constant: the result's type is known, however the shape was computed."""
+    fill = 0 if value is None else value.reshape(-1)[0]
+    return g.const(np.full(out[0].dims, fill, out[0].dtype))
+
+
+@lower(
+    "Range",
+    samples=[
+        case(
+            start=np.array(2, np.int64), limit=np.array(-5, np.int64), delta=np.array(-3, np.int64)
+        )
+    ],
+)
+def range_(
+    g: Builder, start: Const, limit: Const, delta: Const, /, *, out: list[TensorType]
+) -> Value:
+    """A constant."""
+    return g.const(start + delta * np.arange(out[0].size, dtype=start.dtype), start.dtype)
+
+
+FLOATS = run([[-2.75, -0.5, 0.0], [0.5, 3.25, 100.0]])
+
+
+@lower(
+    "Cast",
+    samples=[
+        case(input=FLOATS, to=6),
+        case(input=FLOATS, to=7),
+        case(input=FLOATS, to=9),
+        case(input=FLOATS, to=3),
+        case(input=FLOATS, to="INT32", opset=5),
+        case(input=LONGS, to=1),
+        case(input=LONGS, to=6),
+        case(input=BYTES, to=2),
+        case(input=TRUTH, to=1),
+        case(input=TRUTH, to=7),
+    ],
+)
+def cast(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    to: int | str = 0,
+    saturate: int = 1,
+    round_mode: str = "up",
+    out: list[TensorType],
+) -> Value:
+    """One op."""
+    return g.cast(x, out[0].dtype)
+
+
+@lower(
+    "CastLike",
+    samples=[case(input=FLOATS, target_type=LONGS), case(input=LONGS, target_type=(2, 3))],
+)
+def cast_like(
+    g: Builder,
+    x: Value,
+    like: Value,
+    /,
+    *,
+    saturate: int = 1,
+    round_mode: str = "up",
+    out: list[TensorType],
+) -> Value:
+    """A cast to the other operand's type."""
+    return g.cast(x, out[0].dtype)
+
+
+INFERENCE = np.array(0).view(Const)
+
+
+@lower(
+    "Dropout",
+    needs=[
+        need(
+            lambda training_mode: not np.any(training_mode),
+            "training is no inference; got training_mode={training_mode}",
+            kernel="onnx/docs/Operators.md#Dropout",
+        )
+    ],
+    samples=[
+        case(data=(2, 3, 4)),
+        case(data=(2, 3, 4), outputs=2),
+        case(data=(2, 3, 4), ratio=0.25, opset=7),
+    ],
+    refuses=[case(data=(2, 3), training_mode=np.array(1, bool), ratio=np.array(0.5, np.float32))],
+)
+def dropout(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    ratio: object = None,
+    training_mode: Const = INFERENCE,
+    seed: int | None = None,
+    is_test: int = 1,
+    out: list[TensorType],
+) -> list[Value]:
+    """Nothing is dropped; the mask keeps everything. Before opset 7 `is_test` is taken as set."""
+    return [x, *(g.const(np.ones(kind.dims, kind.dtype)) for kind in out[1:])]
