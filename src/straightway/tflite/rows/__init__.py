@@ -1,10 +1,33 @@
 """One row per TFLite op, a file per family."""
 
-from straightway.tflite.rows import elementwise, index, matrix, reduce, shape, window
+from straightway.tflite.rows import (
+    conversion,
+    elementwise,
+    index,
+    matrix,
+    recurrent,
+    reduce,
+    shape,
+    spectral,
+    unary,
+    window,
+)
 from straightway.tflite.rows.row import Attr, Condition, Row
 
+_FAMILIES = (
+    elementwise,
+    unary,
+    conversion,
+    shape,
+    reduce,
+    window,
+    matrix,
+    index,
+    spectral,
+    recurrent,
+)
 ROWS: dict[str, Row] = {}
-for _family in (elementwise, shape, reduce, window, matrix, index):
+for _family in _FAMILIES:
     for _row in _family.ROWS:
         if _row.name in ROWS:
             raise ValueError(f"{_row.name} has two rows")

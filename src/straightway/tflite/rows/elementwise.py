@@ -1,183 +1,199 @@
 """Ops that work element by element."""
 
-from straightway.ir import Node
-from straightway.tflite.rows import shapes
-from straightway.tflite.rows.conditions import FLOAT, SAME_FLOAT, UP_TO_6D
-from straightway.tflite.rows.row import ACTIVATION, LOGICAL, Row, field_, types
+from straightway.tflite.rows import shapes, versions
+from straightway.tflite.rows.conditions import (
+    ACTIVATIONS,
+    BINARY_RANKS,
+    PRODUCT_SCALES,
+    SUM_SCALES,
+    constant,
+    floats,
+    floats_or_8_bit,
+)
+from straightway.tflite.rows.row import ACTIVATION, Condition, Row, field_, types
+from straightway.tflite.rows.versions import Version, by_type
 
 ROWS: list[Row] = []
+FLOAT_OR_8_BIT = (floats_or_8_bit(0, 1), BINARY_RANKS, ACTIVATIONS)
+FLOAT_ONLY = (floats(0, 1), BINARY_RANKS)
 
 
-def _broadcasts(node: Node) -> bool:
-    return len({v.shape for v in node.operands()}) > 1
+# int16 scales that need not be powers of two, against the schema's default
+ANY_SCALE = field_("potScaleInt16")
 
 
-def _arithmetic(name: str, options: str, names: str, quant: str, kernel: str) -> None:
+def _arithmetic(
+    name: str, names: str, kernel: str, version: Version, xnnpack: tuple[Condition, ...]
+) -> None:
+    sums = name in ("ADD", "SUB")
     ROWS.append(
         Row(
             name=name,
             layout="elementwise",
             infer=shapes.broadcast,
             types=types(names),
+            quantized=types("i8 u8 i16"),
             kernel=kernel,
-            options=options,
-            attrs={"activation": ACTIVATION},
-            defaults={"activation": "NONE"},
-            max_rank=6,
-            quant=quant,
-            xnnpack=(SAME_FLOAT, UP_TO_6D),
+            options=f"{name.capitalize()}Options",
+            attrs={"activation": ACTIVATION, **({"pot_scale": ANY_SCALE} if sums else {})},
+            defaults={"activation": "NONE", **({"pot_scale": False} if sums else {})},
+            quant="free",
+            xnnpack=xnnpack,
+            version=version,
             fuses=True,
         )
     )
 
 
-_arithmetic("ADD", "AddOptions", "f32 i8 u8 i16 i32 i64", "free", "kernels/add.cc")
-_arithmetic("SUB", "SubOptions", "f32 i8 u8 i16 i32 i64", "free", "kernels/sub.cc")
-_arithmetic("MUL", "MulOptions", "f32 i8 u8 i16 i32 i64", "free", "kernels/mul.cc")
-_arithmetic("DIV", "DivOptions", "f32 u8 i32", "float", "kernels/div.cc")
+_arithmetic(
+    "ADD", "f32 f16 i16 i32 i64", "kernels/add.cc:428", versions.ADD, (*FLOAT_OR_8_BIT, SUM_SCALES)
+)
+_arithmetic("SUB", "f32 i32 i64", "kernels/sub.cc:466", versions.SUB, (*FLOAT_OR_8_BIT, SUM_SCALES))
+_arithmetic(
+    "MUL",
+    "f32 f16 i16 i32 u32 i64",
+    "kernels/mul.cc:345",
+    versions.MUL,
+    (*FLOAT_OR_8_BIT, PRODUCT_SCALES),
+)
+# the integer division rounds towards zero
+_arithmetic("DIV", "f32 i32", "kernels/div.cc:283", versions.DIV, (*FLOAT_ONLY, ACTIVATIONS))
 
-for _name, _options, _names, _quant, _delegated in (
-    ("MAXIMUM", "MaximumMinimumOptions", "f32 i8 u8 i16 i32 i64", "same", True),
-    ("MINIMUM", "MaximumMinimumOptions", "f32 i8 u8 i16 i32 i64", "same", True),
-    ("SQUARED_DIFFERENCE", "SquaredDifferenceOptions", "f32 i8 i32", "free", True),
-    ("POW", "PowOptions", "f32 i32", "float", False),
-    ("FLOOR_DIV", "FloorDivOptions", "f32 i8 i16 i32", "float", False),
-    ("FLOOR_MOD", "FloorModOptions", "f32 i8 i16 i32 i64", "float", False),
-):
+
+def _binary(
+    name: str,
+    names: str,
+    kernel: str,
+    *,
+    options: str = "",
+    quantized: str = "",
+    quant: str = "float",
+    version: Version = lambda _: 1,
+    delegated: bool = False,
+) -> None:
     ROWS.append(
         Row(
-            name=_name,
+            name=name,
             layout="elementwise",
             infer=shapes.broadcast,
-            types=types(_names),
-            kernel=f"kernels/{_name.lower()}.cc",
-            options=_options,
-            max_rank=4 if _name in ("POW", "FLOOR_DIV", "FLOOR_MOD") else 6,
-            quant=_quant,
-            xnnpack=(SAME_FLOAT, UP_TO_6D) if _delegated else f"XNNPACK has no {_name}",
+            types=types(names),
+            quantized=types(quantized),
+            kernel=kernel,
+            options=options,
+            quant=quant,
+            xnnpack=FLOAT_ONLY if delegated else f"XNNPACK's delegate has no {name}",
+            version=version,
         )
     )
 
-for _name, _options in (
-    ("EQUAL", "EqualOptions"),
-    ("NOT_EQUAL", "NotEqualOptions"),
-    ("LESS", "LessOptions"),
-    ("LESS_EQUAL", "LessEqualOptions"),
-    ("GREATER", "GreaterOptions"),
-    ("GREATER_EQUAL", "GreaterEqualOptions"),
+
+for _name in ("MAXIMUM", "MINIMUM"):
+    _binary(
+        _name,
+        "f32 f16 bf16 i8 u8 i16 i32 i64",
+        "kernels/maximum_minimum.cc:169",
+        options="MaximumMinimumOptions",
+        quantized="i8 u8 i16",
+        quant="same",
+        version=versions.EXTREMUM,
+        delegated=True,
+    )
+_binary(
+    "SQUARED_DIFFERENCE",
+    "f32 i32",
+    "kernels/squared_difference.cc:226",
+    options="SquaredDifferenceOptions",
+    quantized="i8",
+    quant="free",
+    version=versions.INT8,
+    delegated=True,
+)
+_binary("POW", "f32 i32", "kernels/pow.cc:70", options="PowOptions")
+_binary(
+    "FLOOR_DIV",
+    "f32 i8 i16 i32",
+    "kernels/floor_div.cc:74",
+    options="FloorDivOptions",
+    version=by_type("i8:3 i16:3 f32:2"),
+)
+_binary(
+    "FLOOR_MOD",
+    "f32 i8 i16 i32 i64",
+    "kernels/floor_mod.cc:74",
+    options="FloorModOptions",
+    version=by_type("i8:2 i16:2"),
+)
+_binary("LOGICAL_AND", "bool", "kernels/logical.cc:70", options="LogicalAndOptions", quant="int")
+_binary("LOGICAL_OR", "bool", "kernels/logical.cc:70", options="LogicalOrOptions", quant="int")
+_binary(
+    "BITWISE_XOR",
+    "i8 u8 i16 u16 i32 u32",
+    "kernels/bitwise_xor.cc:98",
+    options="BitwiseXorOptions",
+    quant="int",
+)
+_binary(
+    "RIGHT_SHIFT",
+    "i8 u8 i16 u16 i32 u32",
+    "kernels/right_shift.cc:110",
+    options="RightShiftOptions",
+    quant="int",
+)
+
+for _name, _options, _names, _version in (
+    ("EQUAL", "EqualOptions", "f32 f16 i16 i32 i64 bool", by_type("i16:5 i8:2")),
+    # int16 without a scale falls through to false (comparisons.cc:266)
+    ("NOT_EQUAL", "NotEqualOptions", "f32 f16 i32 i64 bool", by_type("i16:4 i8:2")),
+    ("LESS", "LessOptions", "f32 f16 bf16 i16 i32 i64", versions.INT8_INT16),
+    ("LESS_EQUAL", "LessEqualOptions", "f32 f16 i16 i32 i64", versions.INT8),
+    ("GREATER", "GreaterOptions", "f32 f16 bf16 i16 i32 i64", versions.INT8),
+    ("GREATER_EQUAL", "GreaterEqualOptions", "f32 f16 i16 i32 i64", versions.INT8_INT16),
 ):
     ROWS.append(
         Row(
             name=_name,
             layout="elementwise",
             infer=shapes.compare,
-            types=types("f32 i8 u8 i32 i64" + (" bool" if "EQUAL" in _name[-9:] else "")),
-            kernel="kernels/comparisons.cc",
+            types=types(_names),
+            quantized=types("i8 u8 i16"),
+            kernel="kernels/comparisons.cc:163",
             options=_options,
-            max_rank=4,
             quant="free",
             xnnpack="XNNPACK's delegate takes no comparison",
-        )
-    )
-
-for _name, _options in (
-    ("LOGICAL_AND", "LogicalAndOptions"),
-    ("LOGICAL_OR", "LogicalOrOptions"),
-):
-    ROWS.append(
-        Row(
-            name=_name,
-            layout="elementwise",
-            infer=shapes.broadcast,
-            types=types("bool"),
-            kernel="kernels/logical.cc",
-            options=_options,
-            max_rank=4,
-            quant="int",
-            xnnpack="XNNPACK's delegate takes no logic",
-        )
-    )
-
-for _name, _options, _names, _quant, _delegated in (
-    ("ABS", "AbsOptions", "f32 i8 i16 i32", "free", True),
-    ("NEG", "NegOptions", "f32 i8 i32 i64", "float", True),
-    ("EXP", "ExpOptions", "f32", "float", True),
-    ("LOG", "", "f32", "float", True),
-    ("SQRT", "", "f32", "float", True),
-    ("RSQRT", "", "f32 i8", "free", True),
-    ("SQUARE", "SquareOptions", "f32", "float", True),
-    ("SIN", "", "f32", "float", True),
-    ("COS", "CosOptions", "f32", "float", True),
-    ("FLOOR", "", "f32", "float", True),
-    ("CEIL", "", "f32", "float", True),
-    ("ROUND", "", "f32", "float", True),
-    ("SIGN", "SignOptions", "f32 i32", "float", True),
-    ("LOGISTIC", "", "f32 i8 u8 i16", "fixed:1/256,-128", True),
-    ("TANH", "", "f32 i8 u8 i16", "fixed:1/128,0", True),
-    ("RELU", "", "f32 i8 u8 i16", "free", True),
-    ("RELU6", "", "f32 i8 u8", "free", True),
-    ("RELU_N1_TO_1", "", "f32 i8 u8", "free", True),
-    ("RELU_0_TO_1", "", "f32 i8 u8", "free", False),
-    ("ELU", "", "f32 i8", "free", True),
-    ("HARD_SWISH", "", "f32 i8 u8", "free", True),
-    ("LOGICAL_NOT", "LogicalNotOptions", "bool", "int", False),
-):
-    ROWS.append(
-        Row(
-            name=_name,
-            layout="elementwise",
-            infer=shapes.same,
-            types=types(_names),
-            kernel="kernels/elementwise.cc",
-            options=_options,
-            quant=_quant,
-            xnnpack=(FLOAT,) if _delegated else f"XNNPACK's delegate has no {_name}",
+            version=_version,
         )
     )
 
 ROWS += [
     Row(
-        name="GELU",
+        name="PRELU",
         layout="elementwise",
         infer=shapes.same,
-        types=types("f32 i8"),
-        kernel="kernels/gelu.cc",
-        options="GeluOptions",
-        attrs={"approximate": field_("approximate")},
-        defaults={"approximate": False},
+        types=types("f32"),
+        quantized=types("i8 u8"),
+        kernel="kernels/activations.cc:1407",
         quant="free",
-        xnnpack=(FLOAT,),
+        # VisitBinaryNode, xnnpack_delegate.cc:4391
+        xnnpack=(*FLOAT_ONLY, constant(1, "the slope")),
     ),
     Row(
-        name="LEAKY_RELU",
-        layout="elementwise",
-        infer=shapes.same,
-        types=types("f32 i8 u8 i16"),
-        kernel="kernels/activations.cc",
-        options="LeakyReluOptions",
-        attrs={"alpha": field_("alpha")},
-        quant="free",
-        xnnpack=(FLOAT,),
-    ),
-    Row(
-        name="CAST",
-        layout="elementwise",
-        infer=shapes.cast,
-        types=types("f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 bool"),
-        kernel="kernels/cast.cc",
-        options="CastOptions",
-        attrs={"dtype": LOGICAL},
-        quant="float",
-        xnnpack="XNNPACK's delegate takes no CAST",
+        name="ATAN2",
+        # takes operands of one shape only: no broadcasting, no dropped dimensions (atan2.cc:30)
+        layout="fixed",
+        infer=shapes.alike,
+        types=types("f32 f64 f16 bf16"),
+        kernel="kernels/atan2.cc:45",
+        xnnpack="XNNPACK's delegate has no ATAN2",
     ),
     Row(
         name="SELECT_V2",
         layout="elementwise",
         infer=shapes.select,
-        types=types("bool"),
-        kernel="kernels/select.cc",
+        types=types("f32 f16 bf16 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool"),
+        quantized=types("i8 u8 i16"),
+        kernel="kernels/select.cc:155",
+        data=1,
         options="SelectV2Options",
-        max_rank=5,
         quant="same",
         xnnpack="XNNPACK's delegate takes no SELECT_V2",
     ),

@@ -3,6 +3,9 @@
 Until layouts are assigned, a node of the dialect "tflite" is *logical*: its tensors have the
 dimension order of the user's model and its attributes speak of those dimensions (`axis`, `paddings`
 per dimension …). `Attr` says how each attribute is written once the stored order is known.
+
+Files and lines are those of LiteRT v2.2.0, below its folder `tflite/`; the tests hold each row
+against the installed runtime.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,8 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from straightway.ir import Node, TensorType
+from straightway.ir import Node, TensorType, Value
 from straightway.ir.types import SHORT_NAMES
+
+# Some ops of more dimensions are taken by XNNPACK's delegate, which then fails to build them: the
+# file can't be run at all, although the kernel could.
+DELEGATE_RANK = 6
 
 Layout = Literal[
     "elementwise",  # any order, the same for all; operands broadcast, aligned at the last dimension
@@ -22,12 +29,17 @@ Layout = Literal[
     "arg",  # as reduce, but the axis must stay whole
     "gather",  # one axis is replaced by the dimensions of the indices
     "last",  # any order that ends with the named axis
-    "window",  # N, spatial dimensions, channels; `weights` says what becomes of the channels
+    "window",  # N, spatial dimensions, channels; `channels` says what becomes of the channels
     "matrix",  # FULLY_CONNECTED: the contracted dimension last, weights follow its order
     "batch_matrix",  # BATCH_MATMUL: batch dimensions, then either matrix order
     "fixed",  # the model's own dimension order only
 ]
 Role = Literal["plain", "axis", "axes", "dims", "spatial", "enum", "logical"]
+Channels = Literal[
+    "mixed",  # weights mix them: any order in, any order out, the weights follow
+    "kept",  # the order that comes in goes out
+    "fixed",  # they are part of the computation: the model's order only
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +70,34 @@ class Condition:
 class Row:
     """One TFLite op.
 
-    `types`: element types of the first tensor operand that the kernel takes; `kernel`: the file and
-    line that says so. `max_rank`: what the kernel can take. `quant`: its rule in TFLite's 8-bit
-    scheme. `xnnpack`: what the delegate asks of a node, or, as a string, why it never takes it.
-    `version`: the lowest version that holds for a written node.
+    `types`: element types that the kernel itself computes rightly, without a delegate and without
+    quantization, of the operand `data` (counted among the logical operands); other tensor operands
+    that are not indices have the same type. `quantized`: types that it takes with a scale and a
+    zero point. `kernel`: the file and line that says so. `max_rank`: what the kernel can take.
+
+    `quant`: the rule of TFLite's 8-bit scheme for the tensors that hold real numbers.
+      "free"           each has its own scale and zero point
+      "same"           operands and results share one
+      "fixed:s,z"      the int8 result has the scale s and the zero point z, operands are free
+      "weights"        int8 weights with a scale per output channel and zero points of 0, int32 bias
+      "int"            there are no real numbers: truth values, positions
+      "float"          the kernel has no 8-bit version, or a wrong one
+
+    `xnnpack`: what the delegate asks of a written node, or, as a string, why it never takes it.
+    `version`: the lowest version that holds for a written node. `fuses`: it has a fused activation.
+
+    For windows, `channels` says what becomes of the channels, and `weights` how the filter is stored:
+    dimension numbers of the logical filter, "spatial" for its spatial ones (there with any count).
+    `state`: written operands that must be variable tensors; they keep their values between runs.
     """
 
     name: str
     layout: Layout
     infer: Callable[[Node], list[TensorType]]
     types: frozenset[np.dtype]
-    kernel: str = ""
+    kernel: str
+    quantized: frozenset[np.dtype] = frozenset()
+    data: int = 0
     options: str = ""
     attrs: Mapping[str, Attr] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -77,12 +106,21 @@ class Row:
     xnnpack: tuple[Condition, ...] | str = "XNNPACK's delegate has no such op"
     version: Callable[[Node], int] = lambda _: 1
     fuses: bool = False
+    channels: Channels = "kept"
+    weights: tuple[int | Literal["spatial"], ...] = ()
+    state: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that nothing of the row contradicts itself."""
         for name, attr in self.attrs.items():
             if (attr.role == "logical") != (not attr.fields and attr.operand is None):
                 raise ValueError(f"{self.name}.{name}: where is it written?")
+        if bool(self.quantized) == (self.quant in ("int", "float")):
+            raise ValueError(f"{self.name}: quantized types and the rule disagree")
+
+    def takes(self, value: Value) -> bool:
+        """Whether the kernel computes with this value as its data operand."""
+        return value.dtype in (self.types if value.quant is None else self.quantized)
 
     def refused_by_xnnpack(self, node: Node) -> str:
         """Say why the delegate leaves a written node out, or "" where it takes it."""

@@ -32,6 +32,14 @@ def broadcast(node: Node) -> list[TensorType]:
     return [typed(operand(node, 0).dtype, *shape)]
 
 
+def alike(node: Node) -> list[TensorType]:
+    """Operands of one shape, which is the result's."""
+    a, b = operand(node, 0), operand(node, 1)
+    if a.shape != b.shape:
+        raise ValueError(f"{node.op.name} takes operands of one shape; got {a.type} and {b.type}")
+    return [a.known_type]
+
+
 def compare(node: Node) -> list[TensorType]:
     """The result is a truth value for each element."""
     return [typed(bool, *broadcast(node)[0].dims)]
@@ -103,10 +111,12 @@ def matrix(node: Node) -> list[TensorType]:
 
 
 def batch_matrix(node: Node) -> list[TensorType]:
-    """A: [batch…, M, K]; B: [batch…, K, N]."""
+    """A: [batch…, M, K] or, with `adj_x`, [batch…, K, M]; B: [batch…, K, N], or with `adj_y` [N, K]."""
     a, b = operand(node, 0), operand(node, 1)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    return [typed(a.dtype, *batch, a.shape[-2], b.shape[-1])]
+    rows = a.shape[-1] if node.attrs["adj_x"] else a.shape[-2]
+    columns = b.shape[-2] if node.attrs["adj_y"] else b.shape[-1]
+    return [typed(a.dtype, *batch, rows, columns)]
 
 
 def reduced(node: Node) -> list[TensorType]:
@@ -188,6 +198,19 @@ def split(node: Node) -> list[TensorType]:
     return [typed(x.dtype, *shape)] * int(count)
 
 
+def unpack(node: Node) -> list[TensorType]:
+    """One result for each position along the axis, which vanishes."""
+    x, axis = operand(node, 0), node.attrs["axis"]
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    return [typed(x.dtype, *shape)] * int(node.attrs["num"])
+
+
+def shape(node: Node) -> list[TensorType]:
+    """The sizes of the dimensions."""
+    dtype = np.int64 if node.attrs["output_type"] == "INT64" else np.int32
+    return [typed(dtype, operand(node, 0).rank)]
+
+
 def split_v(node: Node) -> list[TensorType]:
     """Parts of the given sizes along the axis."""
     x, axis = operand(node, 0), node.attrs["axis"]
@@ -207,6 +230,45 @@ def gather_nd(node: Node) -> list[TensorType]:
     """The last dimension of the indices addresses the first ones of the operand."""
     x, indices = operand(node, 0), operand(node, 1)
     return [typed(x.dtype, *indices.shape[:-1], *x.shape[indices.shape[-1] :])]
+
+
+def embedding_lookup(node: Node) -> list[TensorType]:
+    """Rows of a table: the first dimension is that of the indices."""
+    indices, table = operand(node, 0), operand(node, 1)
+    return [typed(table.dtype, *indices.shape, *table.shape[1:])]
+
+
+def scatter_nd(node: Node) -> list[TensorType]:
+    """The result has the shape of the attribute and the type of the updates."""
+    return [typed(operand(node, 1).dtype, *node.attrs["shape"])]
+
+
+def where(node: Node) -> list[TensorType]:
+    """Positions of what is not zero, as many as there are: [count, rank], int64."""
+    return [TensorType(dtype=np.dtype(np.int64), shape=("count", operand(node, 0).rank))]
+
+
+def dequantized(node: Node) -> list[TensorType]:
+    """The shape stays; the result is float32."""
+    return [typed(np.float32, *operand(node, 0).shape)]
+
+
+def real_of_complex(node: Node) -> list[TensorType]:
+    """The shape stays; one real number for each complex one."""
+    return [typed(np.float32, *operand(node, 0).shape)]
+
+
+def real_fourier(node: Node) -> list[TensorType]:
+    """[…, H, W] to [..., height, width / 2 + 1]; `lengths` are height and width."""
+    height, width = node.attrs["lengths"]
+    return [typed(np.complex64, *operand(node, 0).shape[:-2], height, width // 2 + 1)]
+
+
+def recurrent(node: Node) -> list[TensorType]:
+    """X: two dimensions of time and batch, then features, which become the cells' outputs."""
+    x = operand(node, 0)
+    weights = operand(node, 6 if len(node.inputs) > 6 else 2)
+    return [typed(x.dtype, *x.shape[:2], weights.shape[-1])]
 
 
 def cast(node: Node) -> list[TensorType]:
