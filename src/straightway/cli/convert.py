@@ -61,7 +61,7 @@ def summary(conversion: Any) -> dict[str, Any]:
     return {
         "model": str(conversion.model),
         "output": str(conversion.path),
-        "bytes": len(conversion.data),
+        "bytes": conversion.size_bytes,
         "ops": len(conversion.translation.written.operators),
         "partitions": len(found.ran.placement.partitions) if found is not None else None,
         "verified": None if found is None else found.equal,
@@ -82,7 +82,7 @@ def lines(conversion: Any) -> list[str]:
     """The result in a few lines."""
     found, translation = conversion.verification, conversion.translation
     ops = len(translation.written.operators)
-    size = f"{len(conversion.data):,} bytes, {ops} ops from {translation.node_count} nodes"
+    size = f"{conversion.size_bytes:,} bytes, {ops} ops from {translation.node_count} nodes"
     text = [f"{conversion.path}: {size}"]
     if found is None:
         text.append("not verified (--no-verify)")

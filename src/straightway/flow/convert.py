@@ -56,10 +56,19 @@ class Conversion:
 
     model: Path
     path: Path | None
-    data: bytes
     translation: Translation
     verification: Verification | None
     arrays: Arrays
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the TFLite file."""
+        return bytes(self.translation.written.data)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the TFLite file."""
+        return self.translation.written.data.nbytes
 
     def at(self, path: Path) -> "Conversion":
         """The same, once the file stands somewhere."""
@@ -206,7 +215,6 @@ def _conversion(
     return Conversion(
         model=path,
         path=target,
-        data=translation.written.data,
         translation=translation,
         verification=found,
         arrays=proof.sets[0] if proof is not None else {},

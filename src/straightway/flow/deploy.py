@@ -53,7 +53,7 @@ def deploy(
     suffix = ".tflite" if found.equal else ".mismatch.tflite"
     target = folder / f"{path.stem}{suffix}"
     files.check_output(target, path)
-    with files.written(target, conversion.data):
+    with files.written(target, conversion.translation.written.data):
         pass
     placed = conversion.at(target)
     measurement = measure(placed, target, step=asked.step) if found.equal else None

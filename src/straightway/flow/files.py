@@ -21,7 +21,7 @@ def check_output(output: Path, model: Path) -> None:
 
 
 @contextmanager
-def written(output: Path, data: bytes) -> Iterator[Path]:
+def written(output: Path, data: bytes | memoryview) -> Iterator[Path]:
     """Write beside `output` under another name, and put it in its place when all went well.
 
     The body gets the path of the finished file to check. If it raises, nothing is left. Raises

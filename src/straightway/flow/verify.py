@@ -22,7 +22,7 @@ from straightway.tflite.write import write
 STEP = "flow.verify"
 INTERIOR_VALUES = 12
 BISECT_BATCH = 64
-MOST_INTERIOR_BYTES = 64 * 2**20
+MOST_INTERIOR_BYTES = 12 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ def _model(conversion: Conversion) -> ModelFile:
 def _result(conversion: Conversion) -> ResultFile:
     name = conversion.path.name if conversion.path is not None else "(in memory)"
     ops = len(conversion.translation.written.operators)
-    return ResultFile(name=name, bytes=len(conversion.data), ops=ops)
+    return ResultFile(name=name, bytes=conversion.size_bytes, ops=ops)
 
 
 def verdict_of(found: Verification) -> Verdict:

@@ -16,6 +16,8 @@ from straightway.tflite.rows import ROWS
 SCHEMA_VERSION = 3
 LARGEST_BUFFER_BYTES = 2**31 - 1
 ALIGNMENT_BYTES = 16
+# what a tensor and its operator take beside the weights, about
+SPARE_BYTES = 512
 
 ELEMENT_TYPES = {
     "float32": "FLOAT32",
@@ -39,7 +41,7 @@ ELEMENT_TYPES = {
 class Written:
     """A flatbuffer, and where each value and node of the graph stands in it."""
 
-    data: bytes
+    data: memoryview
     tensors: dict[Value, int]
     operators: dict[Node, int]
 
@@ -74,7 +76,7 @@ class _AlignedBuffer:
         data = np.ascontiguousarray(self.array).reshape(-1).view(np.uint8)
         builder.StartVector(1, data.size, ALIGNMENT_BYTES)
         builder.head -= data.size
-        builder.Bytes[builder.head : builder.head + data.size] = data.tobytes()
+        builder.Bytes[builder.head : builder.head + data.size] = data.data
         vector = builder.EndVector()
         schema.BufferStart(builder)
         schema.BufferAddData(builder, vector)
@@ -110,9 +112,12 @@ class _Writer:
             self.subgraph.operators.append(self.operator(node))
         self.subgraph.outputs = self.indices(outputs)
         self.model.signatureDefs = [self.signature(outputs)]
-        builder = flatbuffers.Builder(1024)
+        # one allocation: a builder that grows doubles its bytes and copies them
+        weights = sum(b.array.nbytes for b in self.model.buffers[1:])
+        builder = flatbuffers.Builder(weights + SPARE_BYTES * (1 + len(self.subgraph.tensors)))
         builder.Finish(self.model.Pack(builder), b"TFL3")
-        return Written(data=bytes(builder.Output()), tensors=self.tensors, operators=self.operators)
+        data = memoryview(builder.Bytes)[builder.Head() :]
+        return Written(data=data, tensors=self.tensors, operators=self.operators)
 
     def signature(self, outputs: list[Value]) -> Any:
         """Name inputs and outputs as the model does."""
