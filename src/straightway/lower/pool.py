@@ -6,10 +6,11 @@ import numpy as np
 
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower, need
+from straightway.lower.declare import case, lower, need, run
 from straightway.lower.window import (
     CERTAIN,
     EXPLICIT,
+    FLAT,
     Span,
     Spans,
     Window,
@@ -43,7 +44,6 @@ KEEPS_SIGN = frozenset(
         "SPACE_TO_DEPTH",
     ]
 )
-FLAT = need(lambda x: 0 not in x.shape, "the tensor is empty: {x.shape}")
 ONE_RESULT = need(
     lambda out: len(out) == 1,
     "the result Indices is not supported: TFLite's pools give values only",
@@ -71,11 +71,6 @@ def never_negative(value: Value) -> bool:
         seen.update(fresh)
         todo += fresh
     return True
-
-
-def lowest(dtype: np.dtype) -> float:
-    """The number that no maximum ever picks."""
-    return float(np.iinfo(dtype).min) if dtype.kind in "iu" else -math.inf
 
 
 POOL = [
@@ -112,6 +107,7 @@ POOL_REFUSES = [
         case(x=(2, 3, 11), kernel_shape=(3,), strides=(2,), auto_pad="SAME_LOWER"),
         case(x=(2, 3, 8, 9), kernel_shape=(2, 3), dilations=(3, 2)),
         case(x=(2, 3, 5, 6, 7), kernel_shape=(2, 3, 2), strides=(1, 2, 2)),
+        case(x=run(np.arange(-99, 69).reshape(2, 3, 4, 7), np.int8), kernel_shape=(3, 2)),
     ],
     refuses=[*POOL_REFUSES, case(x=(2, 3, 6, 7), kernel_shape=(2, 2), outputs=2)],
 )
@@ -125,9 +121,19 @@ def max_pool(
     storage_order: int = 0,
     out: list[TensorType],
 ) -> Value:
-    """Padding is the lowest number, or zero where nothing is negative: XNNPACK has a PAD of zeros."""
+    """Padding is −∞, or zero where nothing is negative: XNNPACK has a PAD of zeros.
+
+    Whole numbers go through float32, which holds 8 bits exactly.
+    """
+    if x.dtype.kind in "iu":
+        return g.cast(maximum(g, g.cast(x, np.float32), win, out), x.dtype)
+    return maximum(g, x, win, out)
+
+
+def maximum(g: Builder, x: Value, win: Window, out: list[TensorType]) -> Value:
+    """Pool floats."""
     spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
-    fill = 0.0 if never_negative(x) else lowest(x.dtype)
+    fill = 0.0 if never_negative(x) else -math.inf
     for d, span in enumerate(spans):
         if span.dilation > 1:
             x = dilated_max(g, x, d + 2, span, fill)
@@ -321,8 +327,8 @@ def global_lp_pool(g: Builder, x: Value, /, *, p: float = 2) -> Value:
     ],
     samples=[
         case(x=(2, 7, 5, 6), size=3),
-        case(x=(2, 8, 5, 6), size=4, alpha=0.5, beta=0.5, bias=2.0),
-        case(x=(2, 6, 5), size=5, alpha=0.2, beta=1.0),
+        case(x=(2, 8, 5, 6), size=3, alpha=0.5, beta=0.5, bias=2.0),
+        case(x=(2, 6, 5, 4), size=5, alpha=0.2, beta=1.0),
         case(x=(2, 6, 5, 4), size=5, alpha=0.2, beta=0.3),
     ],
     refuses=[case(x=(2, 3), size=3), case(x=(2, 7, 5, 6), size=3, bias=0.0)],

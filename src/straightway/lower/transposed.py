@@ -14,12 +14,16 @@ from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.window import (
+    FLAT,
     Span,
     Window,
     convolve,
+    depth_taps,
     every,
     no_bias,
+    part,
     spatial,
+    unfolded,
     wave,
 )
 
@@ -103,18 +107,20 @@ def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
 @lower(
     "ConvTranspose",
     needs=[
-        spatial(1, 2),
+        spatial(1, 3),
+        FLAT,
         need(
             lambda x, out: out[0].rank == x.rank,
             "ONNX infers no shape where output_shape is smaller than the input; "
             "got {win.output_shape} for {x.shape}",
         ),
         need(
-            lambda w, win: (
-                w.const is not None or (win.group == 1 and all(d == 1 for d in win.dilations))
+            lambda x, w, win: (
+                w.const is not None
+                or (x.rank < 5 and win.group == 1 and all(d == 1 for d in win.dilations))
             ),
-            "with groups or dilation the weights must be constant; got {win.group} groups, "
-            "dilations {win.dilations}",
+            "in 3-D, with groups or with dilation the weights must be constant; got "
+            "{win.group} groups, dilations {win.dilations} for {x.shape}",
             possible=True,
         ),
     ],
@@ -131,9 +137,11 @@ def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
         case(x=(2, 4, 5, 7), w=wave(4, 1, 4, 3), group=4, strides=(2, 1), pads=(1, 1, 1, 1)),
         case(x=(2, 3, 9), w=wave(3, 5, 4), auto_pad="SAME_UPPER", strides=(2,)),
         case(x=(2, 3, 5, 7), w=run(wave(3, 4, 3, 3)), strides=(2, 3)),
+        case(x=(2, 4, 3, 4, 5), w=wave(4, 3, 3, 2, 3), group=2, strides=(2, 1, 2), pads=(1,) * 6),
     ],
     refuses=[
-        case(x=(2, 3, 4, 5, 6), w=wave(3, 4, 2, 2, 2)),
+        case(x=(2, 3, 4, 5, 6, 7), w=wave(3, 4, 2, 2, 2, 2)),
+        case(x=(0, 3, 4, 5), w=wave(3, 4, 2, 2)),
         case(x=(2, 3, 4, 5), w=wave(3, 4, 2, 2), output_shape=(3, 4)),
         case(x=(2, 6, 5, 7), w=run(wave(6, 2, 3, 2)), group=2),
     ],
@@ -150,14 +158,40 @@ def conv_transpose(
 ) -> Value:
     """Groups run one by one, but for one output channel of each input: that is depthwise."""
     w = spread(g, w, win.dilations or (1,) * (x.rank - 2))
-    group = win.group
-    bias = no_bias(g, x, w.shape[1] * group) if b is None else b
+    bias = no_bias(g, x, w.shape[1] * win.group) if b is None else b
     spans = growths(win, x.shape[2:], w.shape[2:], out[0].dims[2:])
+    if len(spans) == 3:
+        return grow_3d(g, x, w, bias, spans)
+    return grow_flat(g, x, w, bias, spans)
+
+
+def grow_flat(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
+    """Over one or two dimensions; the groups follow from the shapes."""
+    group = bias.shape[0] // w.shape[1]
     if group > 1 and w.shape[0] == group:
         return depthwise(g, x, w, bias, spans)
     if group > 1:
         return by_groups(g, x, w, bias, spans)
     return grow(g, x, w, bias, spans)
+
+
+def grow_3d(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
+    """Zeros between the inputs along the depth, then depth taps side by side as channels."""
+    depth, *flat = spans
+    group = bias.shape[0] // w.shape[1]
+    wide = spaced(g, x, 2, depth.stride)
+    cropped = max(depth.before - depth.kernel + 1, 0)
+    window = Span(
+        size=wide.shape[2],
+        kernel=depth.kernel,
+        before=max(depth.kernel - 1 - depth.before, 0),
+        out=depth.out + cropped,
+    )
+    joined = depth_taps(g, wide, window, group)
+    turned = np.flip(np.asarray(w.const), 2).reshape(group, -1, *w.shape[1:])
+    weights = turned.transpose(0, 3, 1, 2, 4, 5).reshape(-1, w.shape[1], *w.shape[3:])
+    y = grow_flat(g, joined, g.const(np.ascontiguousarray(weights)), bias, tuple(flat))
+    return every(g, unfolded(g, y, window.out), 2, cropped, count=depth.out)
 
 
 def grow(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
@@ -170,9 +204,8 @@ def grow(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...])
     w = lengthen(g, w, [max(-s.behind - s.stride + 1, 0) for s in spans])
     sizes = (*shape, *(s.full + max(-s.behind, 0) for s in spans))
     y = g.TRANSPOSE_CONV(x, w, bias, strides=strides, padding="VALID", output_shape=sizes)
-    for d, s in enumerate(spans):
-        y = every(g, y, d + 2, s.before, count=s.out)
-    return y
+    kept = (*shape, *(s.out for s in spans))
+    return part(g, y, (0, 0, *(s.before for s in spans)), kept)
 
 
 def lengthen(g: Builder, w: Value, extra: Sequence[int]) -> Value:
@@ -212,9 +245,8 @@ def depthwise(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, 
         for d, s in enumerate(spans)
     )
     y = convolve(g, x, weights, bias, windows)
-    for d, s in enumerate(spans):
-        y = every(g, y, d + 2, max(s.before - s.kernel + 1, 0), count=s.out)
-    return y
+    kept = (*y.shape[:2], *(s.out for s in spans))
+    return part(g, y, (0, 0, *(max(s.before - s.kernel + 1, 0) for s in spans)), kept)
 
 
 def spaced(g: Builder, x: Value, axis: int, stride: int) -> Value:

@@ -134,17 +134,23 @@ def steps(spans: Spans) -> dict[str, tuple[int, ...]]:
     return {"strides": tuple(s.stride for s in spans)}
 
 
-def every(g: Builder, x: Value, axis: int, start: int, *, count: int, stride: int = 1) -> Value:
-    """Take `count` elements along an axis, from `start`, `stride` apart."""
-    if start == 0 and stride == 1 and count == x.shape[axis]:
+def part(g: Builder, x: Value, begin: Sequence[int], size: Sequence[int]) -> Value:
+    """Take a block of elements."""
+    if tuple(size) == x.shape:
         return x
     if x.const is not None:
-        return g.const(np.take(x.const, range(start, start + count * stride, stride), axis))
+        ends = zip(begin, size, strict=True)
+        return g.const(x.const[tuple(slice(b, b + n) for b, n in ends)])
+    return g.SLICE(x, begin=tuple(begin), size=tuple(size))
+
+
+def every(g: Builder, x: Value, axis: int, start: int, *, count: int, stride: int = 1) -> Value:
+    """Take `count` elements along an axis, from `start`, `stride` apart."""
     begin, end, step = [0] * x.rank, list(x.shape), [1] * x.rank
     begin[axis], step[axis] = start, stride
-    if stride == 1:
+    if stride == 1 or count == 1:
         end[axis] = count
-        return g.SLICE(x, begin=tuple(begin), size=tuple(end))
+        return part(g, x, begin, end)
     end[axis] = start + (count - 1) * stride + 1
     marks = {"begin": tuple(begin), "end": tuple(end), "strides": tuple(step)}
     return g.STRIDED_SLICE(x, **marks, end_mask=(0,) * x.rank)
@@ -199,6 +205,9 @@ def spatial(least: int, most: int) -> Need:
     return need(lambda x: least <= x.rank - 2 <= most, text, possible=True)
 
 
+FLAT = need(lambda x: 0 not in x.shape, "the tensor is empty: {x.shape}")
+
+
 def wave(*shape: int) -> np.ndarray:
     """Weights for samples: no two alike, of both signs."""
     return np.sin(np.arange(1, math.prod(shape) + 1)).reshape(shape).astype(np.float32)
@@ -213,6 +222,7 @@ def no_bias(g: Builder, x: Value, channels: int) -> Value:
     "Conv",
     needs=[
         spatial(1, 3),
+        FLAT,
         need(
             lambda win, x, w: is_certain(win, x.shape[2:], w.shape[2:]),
             CERTAIN,
@@ -235,6 +245,7 @@ def no_bias(g: Builder, x: Value, channels: int) -> Value:
     ],
     refuses=[
         case(x=(2, 3, 4, 4, 4, 4), w=wave(5, 3, 1, 1, 1, 1)),
+        case(x=(0, 3, 7, 12), w=wave(5, 3, 1, 1)),
         case(x=(2, 3, 7, 12), w=wave(5, 3, 1, 1), strides=(1, 3), auto_pad="SAME_UPPER"),
         case(x=(2, 3, 4, 5, 6), w=run(wave(5, 3, 2, 2, 2))),
     ],
@@ -276,19 +287,31 @@ def conv_3d(g: Builder, x: Value, w: Value, bias: Value, spans: Spans) -> Value:
     TFLite's CONV_3D is float only, has no groups, and XNNPACK has none.
     """
     depth, *flat = spans
-    n, channels, _, *sizes = x.shape
-    groups = channels // w.shape[1]
-    after = max(depth.lacking, 0)
-    x = g.pad(x, [(0, 0), (0, 0), (depth.before, after), *[(0, 0)] * len(flat)])
-    taps = []
-    for tap in range(depth.kernel):
-        y = every(g, x, 2, tap * depth.dilation, count=depth.out, stride=depth.stride)
-        y = g.reshape(g.transpose(y, (0, 2, 1, 3, 4)), (n * depth.out, channels, *sizes))
-        taps.append(g.reshape(y, (n * depth.out, groups, w.shape[1], *sizes)))
-    joined = taps[0] if len(taps) == 1 else g.CONCATENATION(*taps, axis=2)
-    joined = g.reshape(joined, (n * depth.out, channels * depth.kernel, *sizes))
+    joined = depth_taps(g, x, depth, x.shape[1] // w.shape[1])
     side_by_side = g.transpose(w, (0, 2, 1, 3, 4))
     weights = g.reshape(side_by_side, (w.shape[0], w.shape[1] * depth.kernel, *w.shape[3:]))
     y = convolve(g, joined, weights, bias, tuple(flat))
-    y = g.reshape(y, (n, depth.out, *y.shape[1:]))
+    return unfolded(g, y, depth.out)
+
+
+def depth_taps(g: Builder, x: Value, depth: Span, groups: int) -> Value:
+    """Lay what each window reads along the depth side by side as channels, group by group.
+
+    [N, C, D, H, W] → [N·out, groups·taps·(C / groups), H, W].
+    """
+    n, channels, _, *sizes = x.shape
+    lead = (n * depth.out, channels, *sizes)
+    x = g.pad(x, [(0, 0), (0, 0), (depth.before, max(depth.lacking, 0)), (0, 0), (0, 0)])
+    taps = []
+    for tap in range(depth.kernel):
+        y = every(g, x, 2, tap * depth.dilation, count=depth.out, stride=depth.stride)
+        y = g.reshape(g.transpose(y, (0, 2, 1, 3, 4)), lead)
+        taps.append(g.reshape(y, (lead[0], groups, channels // groups, *sizes)))
+    joined = taps[0] if len(taps) == 1 else g.CONCATENATION(*taps, axis=2)
+    return g.reshape(joined, (lead[0], channels * depth.kernel, *sizes))
+
+
+def unfolded(g: Builder, x: Value, depth: int) -> Value:
+    """[N·depth, C, H, W] → [N, C, depth, H, W]."""
+    y = g.reshape(x, (x.shape[0] // depth, depth, *x.shape[1:]))
     return g.transpose(y, (0, 2, 1, 3, 4))
