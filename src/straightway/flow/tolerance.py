@@ -1,5 +1,6 @@
 """The one table of tolerances: `verify`, tests and benchmarks compare by it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 RELATIVE = {"float64": 1e-4, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
 # the reference's own uncertainty: onnxruntime with and without its optimisations
 TIMES_REFERENCE_SPREAD = 4.0
+PIECE_ELEMENTS = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ def compare(name: str, want: np.ndarray, got: np.ndarray, other: np.ndarray | No
         return Check(**plain, max_error=0.0, bound=0.0, scale=1.0)
     if relative is None:
         return _exact(plain, want, got)
-    return _close(plain, want.astype(np.float64), got.astype(np.float64), other, relative)
+    return _close(plain, want, got, _bound(want, other, relative))
 
 
 def _exact(plain: dict[str, Any], want: np.ndarray, got: np.ndarray) -> Check:
@@ -77,39 +79,51 @@ def _exact(plain: dict[str, Any], want: np.ndarray, got: np.ndarray) -> Check:
     )
 
 
+def _pieces(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """Walk through arrays of one shape in float64, a piece at a time: they may be large."""
+    flat = [array.reshape(-1) for array in arrays]
+    for start in range(0, flat[0].size, PIECE_ELEMENTS):
+        yield tuple(f[start : start + PIECE_ELEMENTS].astype(np.float64) for f in flat)
+
+
+def _bound(want: np.ndarray, other: np.ndarray | None, relative: float) -> tuple[float, float]:
+    """What a difference may be, and the measure that it is relative to."""
+    low, high, apart = np.inf, -np.inf, 0.0
+    for piece, again in _pieces(want, want if other is None else other):
+        values = piece[np.isfinite(piece)]
+        low, high = min(low, values.min(initial=np.inf)), max(high, values.max(initial=-np.inf))
+        both = np.isfinite(piece) & np.isfinite(again)
+        apart = max(apart, float(np.abs(piece[both] - again[both]).max(initial=0.0)))
+    scale = max(high - low, abs(low), abs(high)) if low <= high else 0.0
+    return max(relative * scale, TIMES_REFERENCE_SPREAD * apart), float(scale)
+
+
 def _close(
-    plain: dict[str, Any],
-    want: np.ndarray,
-    got: np.ndarray,
-    other: np.ndarray | None,
-    relative: float,
+    plain: dict[str, Any], want: np.ndarray, got: np.ndarray, limits: tuple[float, float]
 ) -> Check:
-    finite = np.isfinite(want)
-    patterns = np.where(finite, 0.0, want)
-    found = np.where(np.isfinite(got), 0.0, got)
-    values = want[finite]
-    scale = float(max(np.ptp(values), np.abs(values).max())) if values.size else 0.0
-    bound = relative * scale
-    if other is not None:
-        apart = np.abs(want - other.astype(np.float64))[finite & np.isfinite(other)]
-        bound = max(bound, TIMES_REFERENCE_SPREAD * float(apart.max(initial=0.0)))
-    with np.errstate(invalid="ignore"):
-        error = np.where(finite & np.isfinite(got), np.abs(want - got), 0.0)
-    same_patterns = (patterns == found) | (np.isnan(patterns) & np.isnan(found))
-    worst = int(np.argmax(np.where(same_patterns, error, np.inf)))
-    place = tuple(int(k) for k in np.unravel_index(worst, want.shape))
-    reason = ""
-    if not same_patterns.all():
+    bound, scale = limits
+    worst, place, errors, alike = -1.0, 0, 0.0, True
+    for number, (piece, found) in enumerate(_pieces(want, got)):
+        both = np.isfinite(piece) & np.isfinite(found)
+        same = both | (piece == found) | (np.isnan(piece) & np.isnan(found))
+        error = np.abs(np.where(both, piece, 0.0) - np.where(both, found, 0.0))
+        errors = max(errors, float(error.max()))
+        alike = alike and bool(same.all())
+        ranked = np.where(same, error, np.inf)
+        if ranked.max() > worst:
+            worst = float(ranked.max())
+            place = number * PIECE_ELEMENTS + int(ranked.argmax())
+    index = tuple(int(k) for k in np.unravel_index(place, want.shape))
+    reason = "" if errors <= bound else f"differs by {errors:.4g}; allowed {bound:.4g}"
+    if not alike:
         reason = "NaN or infinity in other places"
-    elif error.max() > bound:
-        reason = f"differs by {error.max():.4g}; allowed {bound:.4g}"
     return Check(
         **plain,
-        max_error=float(error.max()),
+        max_error=errors,
         bound=bound,
         scale=scale,
-        place=place,
-        want=float(want[place]),
-        got=float(got[place]),
+        place=index,
+        want=float(want[index]),
+        got=float(got[index]),
         reason=reason,
     )

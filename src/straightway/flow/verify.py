@@ -22,7 +22,8 @@ from straightway.tflite.write import write
 STEP = "flow.verify"
 INTERIOR_VALUES = 12
 BISECT_BATCH = 64
-MOST_INTERIOR_BYTES = 12 * 2**20
+# memory is for the model, not for looking at it
+BATCH_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +107,8 @@ def verify_file(
         checks += _outputs(translation, reference(child, model, feed.inputs), ran.outputs)
     if ran is None:
         raise ValueError("there are no inputs to compare on")
-    chosen = choose(translation.interior(), INTERIOR_VALUES)
     look = _Inside(child, model, translation, feeds[0])
-    interior = look.checks(chosen) if chosen else []
+    interior = look.sample(INTERIOR_VALUES)
     difference = None
     if not all(c.equal for c in (*checks, *interior)):
         difference = look.first_difference()
@@ -135,17 +135,15 @@ def _outputs(
 
 
 def choose(values: Mapping[str, Value], count: int) -> list[str]:
-    """Pick values evenly from the whole depth of the model, small enough to hold."""
-    total = 0
+    """Pick values evenly from the whole depth of the model, small ones rather than large ones."""
     names = list(values)
-    step = max(len(names) / count, 1.0)
+    if len(names) <= count:
+        return names
+    step = len(names) / count
     chosen = []
-    for k in range(min(count, len(names))):
-        name = names[int(k * step)]
-        total += values[name].known_type.size_bytes
-        if total > MOST_INTERIOR_BYTES:
-            break
-        chosen.append(name)
+    for k in range(count):
+        stretch = names[int(k * step) : max(int((k + 1) * step), int(k * step) + 1)]
+        chosen.append(min(stretch, key=lambda name: values[name].known_type.size_bytes))
     return chosen
 
 
@@ -158,6 +156,17 @@ class _Inside:
         self.translation = translation
         self.feed = feed
         self.values = translation.interior()
+
+    def sample(self, count: int) -> list[Check]:
+        """Compare values from the whole depth of the model."""
+        found = []
+        for batch in batches(choose(self.values, count), self.size_bytes):
+            found += self.checks(batch)
+        return found
+
+    def size_bytes(self, name: str) -> int:
+        """Bytes of an interior value."""
+        return self.values[name].known_type.size_bytes
 
     def checks(self, names: Sequence[str]) -> list[Check]:
         """Compare some interior values; where one differs, ask how sure the reference is of it."""
@@ -196,7 +205,7 @@ class _Inside:
     def first_difference(self) -> Difference | None:
         """Compare everything, in order, until something differs."""
         names = list(self.values)
-        for batch in batches(names, lambda name: self.values[name].known_type.size_bytes):
+        for batch in batches(names, self.size_bytes):
             for check in self.checks(batch):
                 if not check.equal:
                     return self.difference(check)
@@ -215,12 +224,12 @@ class _Inside:
 
 
 def batches(names: Sequence[str], size_of: Callable[[str], int]) -> Iterator[list[str]]:
-    """Cut into runs of at most 64 values and 64 MB."""
+    """Cut into runs of at most 64 values and 8 MB."""
     batch: list[str] = []
     total = 0
     for name in names:
         size = size_of(name)
-        if batch and (len(batch) == BISECT_BATCH or total + size > MOST_INTERIOR_BYTES):
+        if batch and (len(batch) == BISECT_BATCH or total + size > BATCH_BYTES):
             yield batch
             batch, total = [], 0
         batch.append(name)
