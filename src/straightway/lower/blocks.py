@@ -2,17 +2,21 @@
 
 from straightway.ir import Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower
+from straightway.lower.declare import case, lower, need
+
+KNOWN = need(lambda mode: mode in ("DCR", "CRD"), "the mode is DCR or CRD; got {mode}")
 
 
 @lower(
     "DepthToSpace",
+    needs=[KNOWN],
     samples=[
         case(input=(2, 12, 3, 5), blocksize=2),
         case(input=(2, 18, 3, 5), blocksize=3, mode="CRD"),
         case(input=(2, 4, 3, 5), blocksize=2, mode="CRD"),
         case(input=(2, 4, 3, 5), blocksize=1),
     ],
+    refuses=[case(input=(2, 4, 3, 5), blocksize=2, mode="RCD")],
 )
 def depth_to_space(g: Builder, x: Value, /, *, blocksize: int, mode: str = "DCR") -> Value:
     """TFLite's op is DCR; CRD names the channels anew, which a convolution before it absorbs."""
@@ -28,10 +32,21 @@ def depth_to_space(g: Builder, x: Value, /, *, blocksize: int, mode: str = "DCR"
 
 @lower(
     "SpaceToDepth",
-    samples=[case(input=(2, 3, 6, 9), blocksize=3), case(input=(2, 3, 5, 7), blocksize=1)],
+    needs=[KNOWN],
+    samples=[
+        case(input=(2, 3, 6, 9), blocksize=3),
+        case(input=(2, 3, 5, 7), blocksize=1),
+        case(input=(2, 3, 4, 6), blocksize=2, mode="CRD", opset=28),
+    ],
+    refuses=[case(input=(2, 3, 4, 6), blocksize=2, mode="RCD", opset=28)],
 )
-def space_to_depth(g: Builder, x: Value, /, *, blocksize: int) -> Value:
-    """One op for one op."""
+def space_to_depth(g: Builder, x: Value, /, *, blocksize: int, mode: str = "DCR") -> Value:
+    """TFLite's op is DCR; CRD names the channels anew."""
     if blocksize == 1:
         return g.reshape(x, x.shape)
-    return g.SPACE_TO_DEPTH(x, block_size=blocksize)
+    y = g.SPACE_TO_DEPTH(x, block_size=blocksize)
+    if mode == "DCR" or x.shape[1] == 1:
+        return y
+    n, c, h, w = y.shape
+    split = g.reshape(y, (n, blocksize**2, c // blocksize**2, h, w))
+    return g.reshape(g.transpose(split, (0, 2, 1, 3, 4)), y.shape)

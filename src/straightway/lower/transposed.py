@@ -95,13 +95,11 @@ def growths(
 
 
 def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
-    """Put dilation into constant weights as zeros between them."""
-    if w.const is None or all(d == 1 for d in dilations):
-        return w
-    sizes = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
-    wide = np.zeros((*w.shape[:2], *sizes), w.dtype)
-    wide[(slice(None), slice(None), *(slice(None, None, d) for d in dilations))] = w.const
-    return g.const(wide)
+    """Put dilation into the weights, as zeros between them."""
+    for d, dilation in enumerate(dilations):
+        size = (w.shape[d + 2] - 1) * dilation + 1
+        w = every(g, spaced(g, w, d + 2, dilation), d + 2, 0, count=size)
+    return w
 
 
 @lower(
@@ -113,15 +111,6 @@ def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
             lambda x, out: out[0].rank == x.rank,
             "ONNX infers no shape where output_shape is smaller than the input; "
             "got {win.output_shape} for {x.shape}",
-        ),
-        need(
-            lambda x, w, win: (
-                w.const is not None
-                or (x.rank < 5 and win.group == 1 and all(d == 1 for d in win.dilations))
-            ),
-            "in 3-D, with groups or with dilation the weights must be constant; got "
-            "{win.group} groups, dilations {win.dilations} for {x.shape}",
-            possible=True,
         ),
     ],
     samples=[
@@ -136,14 +125,15 @@ def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
         case(x=(2, 6, 5, 7), w=wave(6, 2, 3, 2), b=(4,), group=2, strides=(1, 2)),
         case(x=(2, 4, 5, 7), w=wave(4, 1, 4, 3), group=4, strides=(2, 1), pads=(1, 1, 1, 1)),
         case(x=(2, 3, 9), w=wave(3, 5, 4), auto_pad="SAME_UPPER", strides=(2,)),
-        case(x=(2, 3, 5, 7), w=run(wave(3, 4, 3, 3)), strides=(2, 3)),
+        case(x=(2, 3, 5, 7), w=run(wave(3, 4, 3, 3)), strides=(2, 3), dilations=(1, 2)),
+        case(x=(2, 4, 5, 7), w=run(wave(4, 3, 3, 2)), group=4, strides=(2, 1)),
+        case(x=(2, 4, 3, 4, 5), w=run(wave(4, 3, 3, 2, 3)), group=2, strides=(2, 1, 2)),
         case(x=(2, 4, 3, 4, 5), w=wave(4, 3, 3, 2, 3), group=2, strides=(2, 1, 2), pads=(1,) * 6),
     ],
     refuses=[
         case(x=(2, 3, 4, 5, 6, 7), w=wave(3, 4, 2, 2, 2, 2)),
         case(x=(0, 3, 4, 5), w=wave(3, 4, 2, 2)),
         case(x=(2, 3, 4, 5), w=wave(3, 4, 2, 2), output_shape=(3, 4)),
-        case(x=(2, 6, 5, 7), w=run(wave(6, 2, 3, 2)), group=2),
     ],
 )
 def conv_transpose(
@@ -188,9 +178,10 @@ def grow_3d(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ..
         out=depth.out + cropped,
     )
     joined = depth_taps(g, wide, window, group)
-    turned = np.flip(np.asarray(w.const), 2).reshape(group, -1, *w.shape[1:])
-    weights = turned.transpose(0, 3, 1, 2, 4, 5).reshape(-1, w.shape[1], *w.shape[3:])
-    y = grow_flat(g, joined, g.const(np.ascontiguousarray(weights)), bias, tuple(flat))
+    by_group = (group, w.shape[0] // group, *w.shape[1:])
+    turned = g.transpose(g.reshape(flipped(g, w, (2,)), by_group), (0, 3, 1, 2, 4, 5))
+    weights = g.reshape(turned, (w.shape[0] * depth.kernel, w.shape[1], *w.shape[3:]))
+    y = grow_flat(g, joined, weights, bias, tuple(flat))
     return every(g, unfolded(g, y, window.out), 2, cropped, count=depth.out)
 
 
@@ -210,10 +201,23 @@ def grow(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...])
 
 def lengthen(g: Builder, w: Value, extra: Sequence[int]) -> Value:
     """Append zeros to weights: the result grows by as much."""
-    pairs = [(0, 0), (0, 0), *((0, e) for e in extra)]
-    if w.const is None or not any(extra):
-        return g.pad(w, pairs)
-    return g.const(np.pad(w.const, pairs))
+    return bordered(g, w, [(0, 0), (0, 0), *((0, e) for e in extra)])
+
+
+def bordered(g: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+    """Pad with zeros what may be a constant."""
+    if x.const is None or not any(a or b for a, b in pairs):
+        return g.pad(x, pairs)
+    return g.const(np.pad(x.const, pairs))
+
+
+def flipped(g: Builder, w: Value, axes: tuple[int, ...]) -> Value:
+    """Turn weights round; REVERSE_V2 takes neighbouring axes only (kernels/reverse.cc)."""
+    if w.const is not None:
+        return g.const(np.ascontiguousarray(np.flip(w.const, axes)))
+    for axis in axes:
+        w = w if w.shape[axis] == 1 else g.REVERSE_V2(w, axes=(axis,))
+    return w
 
 
 def by_groups(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
@@ -233,8 +237,8 @@ def depthwise(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, 
     """Zeros between the inputs, then a depthwise convolution with the kernel turned round."""
     for d, s in enumerate(spans):
         x = spaced(g, x, d + 2, s.stride)
-    turned = np.flip(np.asarray(w.const), tuple(range(2, w.rank)))
-    weights = g.const(np.ascontiguousarray(turned.reshape(-1, 1, *w.shape[2:])))
+    turned = flipped(g, w, tuple(range(2, w.rank)))
+    weights = g.reshape(turned, (bias.shape[0], 1, *w.shape[2:]))
     windows = tuple(
         Span(
             size=x.shape[d + 2],
@@ -255,6 +259,7 @@ def spaced(g: Builder, x: Value, axis: int, stride: int) -> Value:
         return x
     shape = list(x.shape)
     y = g.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
-    y = g.pad(y, [(0, stride - 1) if d == axis + 1 else (0, 0) for d in range(y.rank)])
+    pairs = [(0, stride - 1) if d == axis + 1 else (0, 0) for d in range(y.rank)]
+    y = bordered(g, y, pairs)
     shape[axis] *= stride
     return g.reshape(y, shape)

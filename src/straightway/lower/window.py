@@ -229,11 +229,6 @@ def no_bias(g: Builder, x: Value, channels: int) -> Value:
             remedy=EXPLICIT,
             possible=True,
         ),
-        need(
-            lambda x, w: x.rank < 5 or w.const is not None,
-            "a 3-D convolution's weights must be constant",
-            possible=True,
-        ),
     ],
     samples=[
         case(x=(2, 3, 7, 10), w=wave(5, 3, 3, 2), pads=(1, 0, 2, 1)),
@@ -242,12 +237,12 @@ def no_bias(g: Builder, x: Value, channels: int) -> Value:
         case(x=(2, 6, 8, 9), w=wave(4, 3, 3, 3), group=2, dilations=(2, 1)),
         case(x=(2, 4, 5, 6, 7), w=wave(6, 2, 3, 2, 2), group=2),
         case(x=(2, 3, 7, 10), w=run(wave(5, 3, 3, 2))),
+        case(x=(2, 4, 5, 6, 7), w=run(wave(6, 2, 3, 2, 2)), group=2),
     ],
     refuses=[
         case(x=(2, 3, 4, 4, 4, 4), w=wave(5, 3, 1, 1, 1, 1)),
         case(x=(0, 3, 7, 12), w=wave(5, 3, 1, 1)),
         case(x=(2, 3, 7, 12), w=wave(5, 3, 1, 1), strides=(1, 3), auto_pad="SAME_UPPER"),
-        case(x=(2, 3, 4, 5, 6), w=run(wave(5, 3, 2, 2, 2))),
     ],
 )
 def conv(
