@@ -216,7 +216,8 @@ def _loose(trace: Trace) -> list[Event]:
 def _row(
     index: int, node: Node, partition: int | None, events: list[Event], scale: _Scale
 ) -> OperatorRow:
-    sources = sorted(node.origins)
+    # the node that the op mainly computes comes first
+    sources = sorted(node.origins, key=lambda source: (source.node != node.name, source))
     time_ns = sum(event.median_ns for event in events) if scale.measured else None
     spread = sum(event.spread.p90 - event.spread.p10 for event in events)
     longest = max(events, key=lambda event: event.median_ns, default=None)
