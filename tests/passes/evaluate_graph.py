@@ -197,7 +197,7 @@ def run(model, feeds):
     source = model if isinstance(model, str) else model.SerializeToString()
     session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
-    return session.run(None, {n: v for n, v in zip(names, feeds, strict=True) if n in names})
+    return session.run(None, {n: np.asarray(v) for n, v in zip(names, feeds, strict=True)})
 
 
 def evaluate(graph, feeds):

@@ -7,7 +7,6 @@ import numpy as np
 from straightway.errors import InvalidModel
 from straightway.ir import Graph, Node, TensorType, Value
 from straightway.onnx_io.schema import infer_types
-from straightway.passes.arguments import operand
 
 
 def subgraphs(node: Node) -> list[Graph]:
@@ -79,9 +78,7 @@ def _otherwise(node: Node) -> TensorType | None:
         return first
     if node.op.name in FLOATS_LIKE_FIRST:
         return TensorType(dtype=np.dtype(np.float32), shape=first.shape)
-    if node.op.name in COMPARISONS:
-        return _broadcast(node)
-    return _of_unknown_sizes(node, first)
+    return _broadcast(node) if node.op.name in COMPARISONS else None
 
 
 def _broadcast(node: Node) -> TensorType | None:
@@ -95,17 +92,6 @@ def _broadcast(node: Node) -> TensorType | None:
     except ValueError as error:
         raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
     return TensorType(dtype=np.dtype(np.bool_), shape=shape)
-
-
-def _of_unknown_sizes(node: Node, first: TensorType) -> TensorType | None:
-    """Give the rank at least, where a shape is computed at run time."""
-    shape = operand(node, "shape") if node.op.name in ("Reshape", "Expand") else None
-    if shape is None or shape.type is None or not shape.type.is_static:
-        return None
-    rank = shape.type.size
-    if node.op.name == "Expand":
-        rank = max(rank, first.rank)
-    return TensorType(dtype=first.dtype, shape=("",) * rank)
 
 
 def same_type(first: Value | None, second: Value | None) -> bool:
