@@ -1,31 +1,23 @@
 """ONNX models in: names, types, constants, subgraphs and where each node comes from."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir
 
-from straightway.errors import InvalidModel, InvalidRequest, Unsupported
+from straightway.errors import InvalidModel, Unsupported
+from straightway.ingest import shapes
+from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Graph, Node, Op, Source, TensorType, Value, edit
 from straightway.onnx_io import read as onnx_read
 from straightway.onnx_io.schema import NEWEST_OPSET, element_dtype
-from straightway.remark import Remark
 
 STACK_TRACE = "pkg.torch.onnx.stack_trace"
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*(?:\n\s+(?P<code>.+))?')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShapeRequest:
-    """What the user fixes: symbols by name (`--dim N=1`), whole inputs (`--shape X=1,3,320,320`)."""
-
-    dims: Mapping[str, int] = field(default_factory=dict)
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 def ingest(path: Path, request: ShapeRequest | None = None) -> Graph:
@@ -35,14 +27,17 @@ def ingest(path: Path, request: ShapeRequest | None = None) -> Graph:
     not have, Unsupported where symbolic dimensions remain (all named, with the line to type).
     """
     model = onnx_read.read(path)
-    graph = _Reader(path, dict(model.opset_imports)).read_graph(model.graph)
+    reader = _Reader(path, dict(model.opset_imports))
+    graph = reader.read_graph(model.graph)
     _check_opsets(graph, path)
-    _fix_shapes(graph, request or ShapeRequest(), path)
+    shapes.fix(graph, reader.unranked(model.graph), request or ShapeRequest(), path)
     return graph
 
 
 def _check_opsets(graph: Graph, path: Path) -> None:
     version = graph.opsets.get("", graph.opsets.get("ai.onnx", 1))
+    if version < 1:
+        raise InvalidModel(f"{path}: the opset is a number from 1 on; got {version}")
     if version > NEWEST_OPSET:
         raise Unsupported(
             f"{path}: opset {version} is newer than the newest known, {NEWEST_OPSET}; "
@@ -81,6 +76,17 @@ class _Reader:
         made = Value(name, _type(source))
         self.values[id(source)] = made
         return made
+
+    def unranked(self, source: onnx_ir.Graph) -> dict[str, np.dtype]:
+        """The element types of inputs that are tensors without a declared shape."""
+        return {
+            self.values[id(value)].name: element_dtype(int(value.type.dtype))
+            for value in source.inputs
+            if id(value) in self.values
+            and isinstance(value.type, onnx_ir.TensorType)
+            and value.type.dtype != onnx_ir.DataType.UNDEFINED
+            and value.shape is None
+        }
 
     def known(self, source: onnx_ir.Value, user: str) -> Value:
         """Return the value made for `source`, or say who uses a value that nobody makes."""
@@ -220,66 +226,4 @@ def _dim(dim: object) -> int | str:
     return str(getattr(dim, "value", None) or "")
 
 
-def _fix_shapes(graph: Graph, request: ShapeRequest, path: Path) -> None:
-    """Set the inputs' shapes as asked, and refuse if a dimension stays unknown."""
-    names = {value.name for value in graph.inputs}
-    for name in request.shapes:
-        if name not in names:
-            raise InvalidRequest(f"--shape {name}: the model's inputs are {sorted(names)}")
-    symbols = {d for v in graph.inputs if v.type for d in v.type.shape if isinstance(d, str)}
-    unknown = sorted(set(request.dims) - symbols)
-    if unknown:
-        raise InvalidRequest(
-            f"--dim {unknown[0]}: the model's symbols are {sorted(symbols - {''})}"
-        )
-    for value in graph.inputs:
-        _fix_input(value, request, path)
-    _refuse_symbols(graph, path)
-
-
-def _fix_input(value: Value, request: ShapeRequest, path: Path) -> None:
-    if value.type is None:
-        raise Unsupported(
-            f"{path}: input '{value.name}' is no tensor of known rank",
-            [_missed(value, "its type is no tensor of known rank", "export it with a shape")],
-        )
-    wanted = request.shapes.get(value.name)
-    if wanted is None:
-        shape = tuple(request.dims.get(d, d) if isinstance(d, str) else d for d in value.type.shape)
-    else:
-        shape = tuple(wanted)
-        declared = value.type.shape
-        fits = len(shape) == len(declared) and all(
-            isinstance(d, str) or d == s for s, d in zip(shape, declared, strict=True)
-        )
-        if not fits or any(s < 0 for s in shape):
-            raise InvalidRequest(
-                f"--shape {value.name}: {list(shape)} does not fit the declared {list(declared)}"
-            )
-    value.type = TensorType(dtype=value.type.dtype, shape=shape)
-
-
-def _missed(value: Value, text: str, remedy: str) -> Remark:
-    return Remark(kind="missed", step="ingest.onnx", node=value.name, text=text, remedy=remedy)
-
-
-def _refuse_symbols(graph: Graph, path: Path) -> None:
-    open_inputs = [v for v in graph.inputs if v.type is not None and not v.type.is_static]
-    if not open_inputs:
-        return
-    remarks, flags, named = [], [], []
-    for value in open_inputs:
-        shape = value.known_type.shape
-        example = ",".join(str(d) if isinstance(d, int) else "1" for d in shape)
-        named.append(f"'{value.name}' {[d if d != '' else '?' for d in shape]}")
-        flags.append(f"--shape '{value.name}={example}'")
-        remarks.append(_missed(value, f"has symbolic dimensions {list(shape)}", flags[-1]))
-    symbols = sorted(
-        {d for v in open_inputs for d in v.known_type.shape if isinstance(d, str)}
-    )
-    by_name = " ".join(f"--dim '{s}=1'" for s in symbols)
-    raise Unsupported(
-        f"{path}: symbolic dimensions must be fixed: input {', '.join(named)}. "
-        f"Add (with your sizes): {' '.join(flags)}" + (f"  or  {by_name}" if by_name else ""),
-        remarks,
-    )
+__all__ = ["ShapeRequest", "ingest"]

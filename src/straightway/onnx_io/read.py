@@ -1,18 +1,27 @@
 """ONNX files in. Nothing here trusts the file."""
 
-from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+import logging
+from pathlib import Path
 from typing import Any
 
 import google.protobuf.message
 import numpy as np
 import onnx
-import onnx.checker
 import onnx_ir
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, Unsupported
+from straightway.onnx_io import check
 
+# It warns of what is refused here; without a handler, Python prints that to stderr.
+logging.getLogger("onnx_ir").addHandler(logging.NullHandler())
 LARGEST_PROTOBUF_BYTES = 2**31 - 1
+# What people give instead: offset, first bytes, name.
+OTHER_FORMATS = (
+    (4, b"TFL3", "a TFLite file"),
+    (0, b"PK\x03\x04", "a zip archive, as PyTorch and Keras save models"),
+    (0, b"\x89HDF", "an HDF5 file, as Keras saves models"),
+    (0, b"version https://git-lfs", "a pointer of Git LFS; fetch the file that it stands for"),
+)
 
 
 def read(path: Path) -> onnx_ir.Model:
@@ -22,10 +31,9 @@ def read(path: Path) -> onnx_ir.Model:
     external data outside the model's folder or shorter than declared.
     """
     path = Path(path)
-    proto = _parse(path)
+    proto = parse(path)
     _check_frame(proto, path)
-    for tensor in _tensors(proto.graph):
-        _check_tensor(tensor, path)
+    check.check(proto, path)
     try:
         model = onnx_ir.from_proto(proto)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as error:
@@ -35,14 +43,33 @@ def read(path: Path) -> onnx_ir.Model:
 
 
 def _first_line(error: BaseException) -> str:
+    """What went wrong first: onnx_ir wraps an error once for each level of the file."""
+    while error.__cause__ is not None:
+        error = error.__cause__
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0][:300]
 
 
-def _parse(path: Path) -> onnx.ModelProto:
-    if path.is_dir():
-        raise InvalidModel(f"{path}: is a directory; an ONNX model is one file")
+def parse(path: Path) -> onnx.ModelProto:
+    """Read the bytes of a model, without a look at what they say.
+
+    Raises InvalidModel for a file that holds no model.
+    """
+    data = _file_bytes(path)
     try:
+        return onnx.ModelProto.FromString(data)  # type: ignore[no-any-return]
+    except (google.protobuf.message.DecodeError, ValueError, RuntimeError) as error:
+        known = next((what for at, magic, what in OTHER_FORMATS if data[at:].startswith(magic)), "")
+        found = f"it is {known}" if known else f"or is truncated ({len(data):,} bytes)"
+        raise InvalidModel(
+            f"{path}: is not an ONNX model, {found}: {_first_line(error)}"
+        ) from error
+
+
+def _file_bytes(path: Path) -> bytes:
+    try:
+        if path.is_dir():
+            raise InvalidModel(f"{path}: is a directory; an ONNX model is one file")
         size = path.stat().st_size
         if size == 0:
             raise InvalidModel(f"{path}: is empty")
@@ -51,13 +78,9 @@ def _parse(path: Path) -> onnx.ModelProto:
                 f"{path}: {size:,} bytes; a protobuf file holds at most {LARGEST_PROTOBUF_BYTES:,}. "
                 "Save the weights as external data"
             )
-        return onnx.ModelProto.FromString(path.read_bytes())  # type: ignore[no-any-return]
+        return path.read_bytes()
     except OSError as error:
         raise InvalidModel(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (google.protobuf.message.DecodeError, ValueError, RuntimeError) as error:
-        raise InvalidModel(
-            f"{path}: is not an ONNX model, or is truncated ({size:,} bytes): {_first_line(error)}"
-        ) from error
 
 
 def _check_frame(proto: onnx.ModelProto, path: Path) -> None:
@@ -65,53 +88,10 @@ def _check_frame(proto: onnx.ModelProto, path: Path) -> None:
         raise InvalidModel(f"{path}: is not an ONNX model: it has no graph or no opset")
     if not proto.graph.output:
         raise InvalidModel(f"{path}: the graph has no output")
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterable[onnx.TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield sparse.values
-        yield sparse.indices
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-            if attribute.HasField("g"):
-                yield from _tensors(attribute.g)
-            for inner in attribute.graphs:
-                yield from _tensors(inner)
-
-
-def _check_tensor(tensor: onnx.TensorProto, path: Path) -> None:
-    if any(dim < 0 for dim in tensor.dims):
-        raise InvalidModel(f"{path}: tensor '{tensor.name}' has a negative dimension")
-    if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        _check_external(tensor, path)
-
-
-def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    location = entries.get("location", "")
-    where = f"{path}: external data of tensor '{tensor.name}'"
-    parts = PurePosixPath(location.replace("\\", "/"))
-    if not location or parts.is_absolute() or ".." in parts.parts or ":" in parts.parts[0]:
-        raise InvalidModel(f"{where} must lie beside the model; its location is '{location}'")
-    folder = path.parent.resolve()
-    target = (folder / location).resolve()
-    if not target.is_relative_to(folder):
-        raise InvalidModel(f"{where} leaves the model's folder: '{location}'")
-    if not target.is_file():
-        raise InvalidModel(f"{where} is missing: '{location}'")
-    try:
-        offset, length = int(entries.get("offset", 0)), entries.get("length")
-        end = offset + int(length) if length is not None else offset
-    except ValueError as error:
-        raise InvalidModel(f"{where} has an offset or length that is no number") from error
-    size = target.stat().st_size
-    if offset < 0 or end < offset or end > size:
-        raise InvalidModel(
-            f"{where} needs bytes {offset:,} to {end:,} of '{location}'; it has {size:,}"
+    if proto.ir_version > onnx.IR_VERSION:
+        raise Unsupported(
+            f"{path}: IR version {proto.ir_version} is newer than the newest known, "
+            f"{onnx.IR_VERSION}; export with an older one, or upgrade the package onnx"
         )
 
 
@@ -127,7 +107,7 @@ def _inlined(model: onnx_ir.Model, path: Path) -> onnx_ir.Model:
 
     try:
         return InlinePass()(model).model
-    except (ValueError, KeyError, RuntimeError) as error:
+    except (ValueError, KeyError, RuntimeError, onnx_ir.passes.InvariantError) as error:
         raise InvalidModel(
             f"{path}: its functions can't be inlined: {_first_line(error)}"
         ) from error

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.checker
 import onnx.defs
 import onnx.helper
 import onnx.numpy_helper
@@ -102,7 +103,11 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
         inferred = onnx.shape_inference.infer_node_outputs(
             found, proto, types, data, opset_imports=imports
         )
-    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+    except (
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+        RuntimeError,
+    ) as error:
         raise ValueError(str(error).strip()) from error
     return [_tensor_type(inferred.get(v.name)) for v in node.outputs]
 

@@ -1,0 +1,139 @@
+"""The inputs' shapes: what the model leaves open, and what the user fixes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from straightway.errors import InvalidRequest, Unsupported
+from straightway.ir import Graph, TensorType, Value
+from straightway.remark import Remark
+
+# Kernels count a tensor's elements in a 32-bit integer (tflite/kernels/internal/types.h: FlatSize).
+MOST_ELEMENTS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeRequest:
+    """What the user fixes: symbols by name (`--dim N=1`), whole inputs (`--shape X=1,3,320,320`)."""
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the model."""
+        for option, given in (("dims", self.dims), ("shapes", self.shapes)):
+            if not isinstance(given, Mapping):
+                raise InvalidRequest(f"{option} takes a mapping from names; got {given!r}")
+        for name, size in self.dims.items():
+            _check_size(f"--dim {name}", size)
+        for name, shape in self.shapes.items():
+            if isinstance(shape, str) or not isinstance(shape, Sequence):
+                raise InvalidRequest(f"--shape {name}: a shape is a list of sizes; got {shape!r}")
+            for size in shape:
+                _check_size(f"--shape {name}", size)
+
+
+def _check_size(subject: str, size: object) -> None:
+    whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+    if not whole or size < 0:  # type: ignore[operator]
+        raise InvalidRequest(f"{subject}: a size is a whole number, 0 or more; got {size!r}")
+
+
+def fix(graph: Graph, unranked: Mapping[str, np.dtype], request: ShapeRequest, path: Path) -> None:
+    """Set the inputs' shapes as asked, and refuse if one stays open.
+
+    `unranked` has the element types of those inputs that are tensors of unknown rank. Raises
+    InvalidRequest for a name or a shape that the model does not have, Unsupported for what stays
+    open (all named, with the line to type) and for inputs that no memory holds.
+    """
+    _check_names(graph, request)
+    for value in graph.inputs:
+        _fix_input(value, unranked.get(value.name), request)
+    _refuse_open(graph, unranked, path)
+    for value in graph.inputs:
+        if math.prod(value.shape) > MOST_ELEMENTS:
+            raise Unsupported(
+                f"{path}: a tensor has at most {MOST_ELEMENTS:,} elements; input '{value.name}' "
+                f"has shape {list(value.shape)}"
+            )
+
+
+def _check_names(graph: Graph, request: ShapeRequest) -> None:
+    names = {value.name for value in graph.inputs}
+    for name in request.shapes:
+        if name not in names:
+            raise InvalidRequest(f"--shape {name}: the model's inputs are {sorted(names)}")
+    symbols = {d for v in graph.inputs if v.type for d in v.type.shape if isinstance(d, str) and d}
+    for name in sorted(set(request.dims) - symbols):
+        raise InvalidRequest(
+            f"--dim {name}: the model's symbols are {sorted(symbols)}"
+            if symbols
+            else f"--dim {name}: the model's inputs have no named dimensions; use --shape"
+        )
+
+
+def _fix_input(value: Value, element: np.dtype | None, request: ShapeRequest) -> None:
+    wanted = request.shapes.get(value.name)
+    shape = None if wanted is None else tuple(int(size) for size in wanted)
+    if value.type is None:
+        if shape is not None and element is not None:
+            value.type = TensorType(dtype=element, shape=shape)
+        return
+    declared = value.type.shape
+    if shape is None:
+        value.type = TensorType(
+            dtype=value.type.dtype,
+            shape=tuple(int(request.dims[d]) if d in request.dims else d for d in declared),  # type: ignore[index]
+        )
+        return
+    fits = len(shape) == len(declared) and all(
+        isinstance(d, str) or d == s for s, d in zip(shape, declared, strict=True)
+    )
+    if not fits:
+        raise InvalidRequest(
+            f"--shape {value.name}: {list(shape)} does not fit the declared {_shown(declared)}"
+        )
+    value.type = TensorType(dtype=value.type.dtype, shape=shape)
+
+
+def _shown(shape: Sequence[int | str]) -> str:
+    """Print a shape, an unnamed dimension as '?'."""
+    return "[" + ", ".join(str(size) if size != "" else "?" for size in shape) + "]"
+
+
+def _refuse_open(graph: Graph, unranked: Mapping[str, np.dtype], path: Path) -> None:
+    """Name every input whose shape is not known, with what to type."""
+    open_inputs = [v for v in graph.inputs if v.type is None or not v.type.is_static]
+    if not open_inputs:
+        return
+    remarks = [_open_remark(value, unranked) for value in open_inputs]
+    named = ", ".join(f"'{r.node}' {r.text}" for r in remarks)
+    flags = " ".join(r.remedy for r in remarks if r.remedy.startswith("--"))
+    text = f"{path}: the shape of every input must be known: {named}"
+    if flags:
+        text += f". Add (with your sizes): {flags}"
+    by_name = _flags_by_name(open_inputs)
+    raise Unsupported(text + (f"  or  {by_name}" if by_name else ""), remarks)
+
+
+def _flags_by_name(values: Sequence[Value]) -> str:
+    """The shorter line, where every open dimension has a name."""
+    symbols = {d for v in values for d in (v.type.shape if v.type else ("",)) if isinstance(d, str)}
+    if "" in symbols:
+        return ""
+    return " ".join(f"--dim '{symbol}=1'" for symbol in sorted(symbols))
+
+
+def _open_remark(value: Value, unranked: Mapping[str, np.dtype]) -> Remark:
+    if value.type is not None:
+        example = ",".join(str(d) if isinstance(d, int) else "1" for d in value.type.shape)
+        text = f"has symbolic dimensions {_shown(value.type.shape)}"
+        remedy = f"--shape '{value.name}={example}'"
+    elif value.name in unranked:
+        text, remedy = "has no declared shape", f"--shape '{value.name}=1,3,224,224'"
+    else:
+        text, remedy = "is no tensor", "export the model with tensors as inputs"
+    return Remark(kind="missed", step="ingest.shapes", node=value.name, text=text, remedy=remedy)
