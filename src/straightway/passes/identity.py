@@ -20,7 +20,7 @@ from straightway.passes.arguments import (
     argument,
     integers,
 )
-from straightway.passes.outputs import only_names_output, replace
+from straightway.passes.outputs import replace
 from straightway.passes.pairs import join
 from straightway.passes.renaming import permutation
 from straightway.passes.types import nested, same_type
@@ -44,7 +44,7 @@ def run(graph: Graph) -> list[Remark]:
 def _sweep(graph: Graph) -> Counter[str]:
     gone: Counter[str] = Counter()
     for node in graph.nodes:
-        if node.op.dialect != "onnx" or only_names_output(graph, node):
+        if node.op.dialect != "onnx":
             continue
         joined = join(graph, node)
         left = joined or node
