@@ -14,7 +14,7 @@ value both times. What a pattern computes on the way must be used nowhere else.
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import ml_dtypes
@@ -166,13 +166,13 @@ Goals = tuple[Part, Value | None, Any] | None
 class _Attempt:
     root: Node
     bound: dict[Part, Value] = field(default_factory=dict)
-    reason: str = ""
+    reason: tuple[object, ...] = ()
     reached: int = -1
     complete: bool = False
 
     def run(self, part: Call | Either) -> Match | Failure:
         if not self.solve((part, self.root.output, None)):
-            return Failure(self.reason, self.complete)
+            return Failure("".join(map(str, self.reason)), self.complete)
         calls = [(p, v.producer) for p, v in self.bound.items() if isinstance(p, Call)]
         return Match(
             values={p.name: v for p, v in self.bound.items() if isinstance(p, Variable)},
@@ -180,8 +180,8 @@ class _Attempt:
             nodes=tuple(dict.fromkeys(node for _, node in calls if node is not None)),
         )
 
-    def fail(self, reason: str) -> bool:
-        """Keep the reason of the attempt that bound most."""
+    def fail(self, *reason: object) -> bool:
+        """Keep the reason, in pieces, of the attempt that bound most."""
         if len(self.bound) > self.reached:
             self.reached, self.reason = len(self.bound), reason
         return False
@@ -191,13 +191,16 @@ class _Attempt:
         if goals is None:
             return self.closed()
         part, value, rest = goals
-        if isinstance(part, Either):
-            return any(self.solve((option, value, rest)) for option in part.options)
         if value is None:
             return self.fail("an operand is absent")
+        if isinstance(part, Either):
+            options = [option for option in part.options if _may_be(option, value)]
+            if not options:
+                return self.fail(value, " is none of the choices")
+            return any(self.solve((option, value, rest)) for option in options)
         if part in self.bound:
             same = self.bound[part] is value
-            return self.solve(rest) if same else self.fail(f"'{value.name}' is another value")
+            return self.solve(rest) if same else self.fail(value, " is another value")
         if isinstance(part, Constant):
             wrong = _constant_fault(part, value)
             return self.fail(wrong) if wrong else self.solve(rest)
@@ -218,14 +221,17 @@ class _Attempt:
         if wrong or node is None:
             return self.fail(wrong)
         for inputs in _orders(part, node):
-            if _widens(part, inputs, value):
-                self.fail(f"a constant widens '{value.name}'")
-                continue
-            goals = rest
-            for operand, given in _constants_last(part, inputs):
-                goals = (operand, given, goals)
-            if self.bind(part, value, goals):
-                return True
+            pairs = [(part.operands[index], inputs[index]) for index in _sequence(part)]
+            if not all(v is not None and _may_be(operand, v) for operand, v in pairs):
+                self.fail("the operands of ", node, " are made by others")
+            elif _widens(part, inputs, value):
+                self.fail("a constant widens ", value)
+            else:
+                goals = rest
+                for operand, given in pairs:
+                    goals = (operand, given, goals)
+                if self.bind(part, value, goals):
+                    return True
         return False
 
     def closed(self) -> bool:
@@ -237,7 +243,7 @@ class _Attempt:
             for user, _ in value.uses:
                 if user not in inside:
                     self.complete = True
-                    return self.fail(f"'{value.name}' is also used by {user}")
+                    return self.fail(value, " is also used by ", user)
         return True
 
 
@@ -281,26 +287,52 @@ def _orders(part: Call, node: Node) -> Iterator[list[Value | None]]:
         yield inputs[::-1]
 
 
-def _constants_last(part: Call, inputs: list[Value | None]) -> list[tuple[Part, Value | None]]:
-    """Pair operands so that constants are pushed last, and so tried first: they fail soonest."""
-    pairs = list(zip(part.operands, inputs, strict=True))[::-1]
-    pairs.sort(key=lambda pair: _is_constant(pair[0]))
-    return pairs
+@cache
+def _sequence(part: Call) -> tuple[int, ...]:
+    """In which order operands are pushed: constants last, and so tried first: they fail soonest."""
+    order = range(len(part.operands))[::-1]
+    return tuple(sorted(order, key=lambda index: _is_constant(part.operands[index])))
 
 
+@cache
 def _is_constant(part: Part) -> bool:
     if isinstance(part, Either):
         return all(_is_constant(option) for option in part.options)
     return isinstance(part, Constant)
 
 
+@cache
+def _makers(part: Part) -> frozenset[str] | None:
+    """The operations that may make the part; None for any, or none at all."""
+    if isinstance(part, Call):
+        return frozenset({part.name})
+    if isinstance(part, Either):
+        options = [_makers(option) for option in part.options]
+        known = [names for names in options if names is not None]
+        return frozenset().union(*known) if len(known) == len(options) else None
+    return None
+
+
+def _may_be(part: Part, value: Value) -> bool:
+    """A cheap look at whether the value can be the part."""
+    names = _makers(part)
+    if names is not None:
+        return value.producer is not None and value.producer.op.name in names
+    return value.const is not None or not _is_constant(part)
+
+
+@cache
+def _constant_places(part: Call) -> tuple[int, ...]:
+    return tuple(index for index, operand in enumerate(part.operands) if _is_constant(operand))
+
+
 def _widens(part: Call, inputs: list[Value | None], result: Value) -> bool:
     """Whether a constant operand gives the result a shape that the other operands do not have."""
-    pairs = [(p, v) for p, v in zip(part.operands, inputs, strict=True) if v is not None]
-    constants = [v.const for p, v in pairs if _is_constant(p)]
-    if all(array is not None and array.ndim == 0 for array in constants):
+    places = _constant_places(part)
+    constants = [value for value in (inputs[index] for index in places) if value is not None]
+    if all(value.const is not None and value.const.ndim == 0 for value in constants):
         return False
     if result.type is None or not result.type.is_static:
         return True
-    shapes = [v.type.shape for p, v in pairs if not _is_constant(p) and v.type is not None]
-    return result.type.shape not in shapes
+    others = [v for index, v in enumerate(inputs) if index not in places and v is not None]
+    return result.type.shape not in [v.type.shape for v in others if v.type is not None]

@@ -162,7 +162,7 @@ def _prelu(match: Match) -> Replacement | str:
     if not same_type(x, match.root.output) or slope.const.ndim > x.rank:
         return f"'{x.name}' is widened"
     factor = -1 if match.root.op.name == "Add" else 1
-    return Replacement(op=onnx_op("PRelu", 16), inputs=[x, slope.const * factor])
+    return Replacement(op=onnx_op("PRelu", 16), inputs=[x, np.asarray(slope.const * factor)])
 
 
 RULES = (
