@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from straightway.ir import Value
-from straightway.lower.broadcast import binary
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import is_integer, widened
@@ -85,7 +84,7 @@ def prelu(g: Builder, x: Value, slope: Value, /) -> Value:
 
 
 def _prelu_in_parts(g: Builder, x: Value, slope: Value) -> Value:
-    return g.ADD(g.MAXIMUM(x, 0), binary(g, "MUL", g.MINIMUM(x, 0), slope))
+    return g.ADD(g.MAXIMUM(x, 0), g.MUL(g.MINIMUM(x, 0), slope))
 
 
 @lower("ThresholdedRelu", samples=[X, case(x=(2, 3, 5), alpha=-0.5)])

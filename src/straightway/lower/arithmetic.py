@@ -4,7 +4,7 @@ import numpy as np
 
 from straightway.errors import NotYet
 from straightway.ir import Value
-from straightway.lower.broadcast import aligned, binary
+from straightway.lower.broadcast import aligned
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, run
 from straightway.lower.integers import is_integer, quotient, truncated_remainder, widened
@@ -43,16 +43,14 @@ for onnx_name, tflite_name in {"Add": "ADD", "Sub": "SUB", "Mul": "MUL"}.items()
     ) -> Value:
         """One op for one op."""
         b = aligned(g, a, b, axis, broadcast)
-        return widened(g, lambda *xs: binary(g, _name, *xs), a, b)
+        return widened(g, lambda *xs: g.emit(_name, xs, {}), a, b)
 
 
 @lower("Div", samples=PAIRS)
 def divide(g: Builder, a: Value, b: Value, /, axis: int | None = None, broadcast: int = 0) -> Value:
     """One op; integers divide towards zero."""
     b = aligned(g, a, b, axis, broadcast)
-    return widened(
-        g, lambda *xs: quotient(g, *xs) if is_integer(a) else binary(g, "DIV", *xs), a, b
-    )
+    return widened(g, lambda *xs: quotient(g, *xs) if is_integer(a) else g.DIV(*xs), a, b)
 
 
 @lower(
@@ -70,7 +68,7 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
     """The remainder with the divisor's sign is one op; with the dividend's sign it is composed."""
     if fmod:
         return widened(g, lambda *xs: truncated_remainder(g, *xs), a, b)
-    return widened(g, lambda *xs: binary(g, "FLOOR_MOD", *xs), a, b)
+    return widened(g, g.FLOOR_MOD, a, b)
 
 
 @lower(
@@ -86,6 +84,7 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
         case(x=run([[0.25, 2.0, 9.0]]), y=np.array([[0.3], [-1.7]], np.float32)),
         case(x=run([[-3, 2, 9]], np.int32), y=run([[3], [2]], np.int32)),
         case(x=run([[-3, 2, 9]], np.int64), y=np.array(2, np.int64)),
+        case(x=run([[-3, 2, 9]], np.int32), y=np.array(4, np.int32)),
         case(
             x=run([[[[[0.25]], [[2.0]]]]]),
             y=np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3, 1, 1, 1),
@@ -105,7 +104,7 @@ def power(g: Builder, x: Value, y: Value, /, axis: int | None = None, broadcast:
             return special
     if is_integer(x) and not is_integer(y):
         raise NotYet(f"Pow of whole numbers needs a whole exponent; got {y.dtype}")
-    return binary(g, "POW", x, g.cast(y, x.dtype))
+    return g.POW(x, g.cast(y, x.dtype))
 
 
 def _special_power(g: Builder, x: Value, exponent: float) -> Value | None:
@@ -158,5 +157,5 @@ for onnx_name, tflite_name in {"Max": "MAXIMUM", "Min": "MINIMUM"}.items():
 def _chain(g: Builder, name: str, operands: tuple[Value, ...]) -> Value:
     result = operands[0]
     for operand in operands[1:]:
-        result = binary(g, name, result, operand)
+        result = g.emit(name, [result, operand], {})
     return result

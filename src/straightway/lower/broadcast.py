@@ -1,24 +1,11 @@
-"""Broadcasting beyond what a kernel's own loops take."""
+"""Broadcasting: elements repeated, and how old opsets align operands."""
 
 import numpy as np
 
 from straightway.ir import Value
 from straightway.lower.builder import Builder
-from straightway.tflite.rows import ROWS
 
 FLOAT32 = np.dtype(np.float32)
-
-
-def binary(g: Builder, name: str, *operands: Value, **attrs: object) -> Value:
-    """Emit an op whose operands broadcast; more dimensions than its kernel's loops have are filled.
-
-    Most kernels broadcast up to four dimensions, but take any number where the shapes agree.
-    """
-    shapes = {x.shape for x in operands}
-    if len(shapes) == 1 or max(x.rank for x in operands) <= ROWS[name].max_rank:
-        return g.emit(name, operands, attrs)
-    shape = np.broadcast_shapes(*shapes)
-    return g.emit(name, [spread(g, x, shape) for x in operands], attrs)
 
 
 def spread(g: Builder, x: Value, shape: tuple[int, ...]) -> Value:
@@ -28,8 +15,6 @@ def spread(g: Builder, x: Value, shape: tuple[int, ...]) -> Value:
     """
     if x.shape == shape:
         return x
-    if x.const is not None:
-        return g.const(np.broadcast_to(x.const, shape))
     if x.dtype != FLOAT32:
         return g.BROADCAST_TO(x, shape=shape)
     old = (1,) * (len(shape) - x.rank) + x.shape

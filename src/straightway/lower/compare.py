@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from straightway.ir import Value
-from straightway.lower.broadcast import aligned, binary
+from straightway.lower.broadcast import aligned
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import widened
@@ -47,7 +47,7 @@ for onnx_name, tflite_name in {
     ) -> Value:
         """One op for one op."""
         b = aligned(g, a, b, axis, broadcast)
-        return widened(g, lambda *xs: binary(g, _name, *xs), a, b)
+        return widened(g, lambda *xs: g.emit(_name, xs, {}), a, b)
 
 
 for onnx_name, tflite_name in {
@@ -75,7 +75,7 @@ for onnx_name, tflite_name in {
         _name: str = tflite_name,
     ) -> Value:
         """One op; truth values differ where exactly one holds."""
-        return binary(g, _name, a, aligned(g, a, b, axis, broadcast))
+        return g.emit(_name, [a, aligned(g, a, b, axis, broadcast)], {})
 
 
 @lower("Not", samples=[case(x=TRUTH)])
@@ -97,7 +97,7 @@ def logical_not(g: Builder, x: Value, /) -> Value:
 )
 def where(g: Builder, condition: Value, x: Value, y: Value, /) -> Value:
     """One op."""
-    return binary(g, "SELECT_V2", condition, x, y)
+    return g.SELECT_V2(condition, x, y)
 
 
 @lower("IsNaN", samples=[case(x=SPECIAL)])
@@ -158,13 +158,13 @@ POWERS = np.array([*(1 << k for k in range(BITS - 1)), -(1 << (BITS - 1)), 0], n
 def bit_shift(g: Builder, x: Value, y: Value, /, direction: str) -> Value:
     """One op to the right; to the left a product with a power of two."""
     if direction == "RIGHT":
-        return binary(g, "RIGHT_SHIFT", x, y)
+        return g.RIGHT_SHIFT(x, y)
     if y.const is not None:
         powers = g.const(POWERS[np.minimum(y.const.astype(np.int64), BITS)])
     else:
         places = g.cast(y, np.int64)
         powers = g.GATHER(g.const(POWERS), g.MINIMUM(places, BITS), axis=0)
-    return g.cast(binary(g, "MUL", g.cast(x, np.int64), powers), x.dtype)
+    return g.cast(g.MUL(g.cast(x, np.int64), powers), x.dtype)
 
 
 @lower(
@@ -176,7 +176,7 @@ def bit_shift(g: Builder, x: Value, y: Value, /, direction: str) -> Value:
 )
 def bitwise_xor(g: Builder, a: Value, b: Value, /) -> Value:
     """One op."""
-    return binary(g, "BITWISE_XOR", a, b)
+    return g.BITWISE_XOR(a, b)
 
 
 @lower("BitwiseNot", samples=[case(x=run([[5, -3]], np.int32)), case(x=run([[5]], np.uint16))])

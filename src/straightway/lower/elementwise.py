@@ -1,4 +1,9 @@
-"""Mathematical functions of one operand."""
+"""Mathematical functions of one operand.
+
+XNNPACK's float32 kernels leave the standard in places, measured on LiteRT 2.3 (x86-64): they take
+subnormal numbers for zero; exp(NaN) is 0; sine and cosine of 3e38 are NaN, its logarithm is infinite
+and its root a half too large. Everything else here is NaN, infinite and signed where ONNX's is.
+"""
 
 import numpy as np
 

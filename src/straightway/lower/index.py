@@ -6,7 +6,6 @@ import numpy as np
 
 from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
-from straightway.lower.broadcast import binary
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Const, case, lower, need, run
 from straightway.lower.integers import INT64, is_integer, non_negative
@@ -133,9 +132,9 @@ def row_places(g: Builder, indices: Value, shape: tuple[int, ...], batch_dims: i
     base = batch.reshape((*outer, *[1] * (indices.rank - 1 - batch_dims)))
     if indices.const is not None:
         return g.const((indices.const % sizes * strides).sum(-1, dtype=indices.dtype) + base)
-    places = binary(g, "MUL", binary(g, "FLOOR_MOD", indices, g.const(sizes)), g.const(strides))
+    places = g.MUL(g.FLOOR_MOD(indices, g.const(sizes)), g.const(strides))
     number = g.SUM(places, axes=(places.rank - 1,), keep_dims=False)
-    return binary(g, "ADD", number, g.const(base)) if batch_dims else number
+    return g.ADD(number, g.const(base)) if batch_dims else number
 
 
 COMBINED = {"mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
@@ -250,7 +249,7 @@ def replace_rows(g: Builder, rows: Value, places: Value, new: Value) -> Value:
     ones = g.const(np.ones(new.shape[:1], np.int32))
     hits = g.SCATTER_ND(points, ones, shape=rows.shape[:1])
     hit = g.reshape(g.GREATER(hits, 0), (*rows.shape[:1], *[1] * (rows.rank - 1)))
-    return binary(g, "SELECT_V2", hit, scattered, rows)
+    return g.SELECT_V2(hit, scattered, rows)
 
 
 @lower(

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 
 from straightway.ir import Value
-from straightway.lower.broadcast import binary
 from straightway.lower.builder import Builder
 
 INT32 = np.dtype(np.int32)
@@ -63,28 +62,28 @@ def quotient(g: Builder, a: Value, b: Value) -> Value:
     again, and the third estimate is exact over all int64.
     """
     if a.dtype != INT64:
-        return binary(g, "DIV", a, b)
-    remainder = binary(g, "FLOOR_MOD", a, b)
-    rest = binary(g, "SUB", a, remainder)
+        return g.DIV(a, b)
+    remainder = g.FLOOR_MOD(a, b)
+    rest = g.SUB(a, remainder)
     total = None
     divisor = g.cast(b, np.float32)
     for _ in range(ROUNDS):
-        guess = g.cast(g.ROUND(binary(g, "DIV", g.cast(rest, np.float32), divisor)), INT64)
-        rest = binary(g, "SUB", rest, binary(g, "MUL", guess, b))
+        guess = g.cast(g.ROUND(g.DIV(g.cast(rest, np.float32), divisor)), INT64)
+        rest = g.SUB(rest, g.MUL(guess, b))
         total = guess if total is None else g.ADD(total, guess)
     return g.ADD(total, g.cast(_rounds_up(g, a, b, remainder), INT64))
 
 
 def _rounds_up(g: Builder, a: Value, b: Value, remainder: Value) -> Value:
     """Where truncation gives one more than the floor: signs differ and something remains."""
-    opposite = binary(g, "NOT_EQUAL", g.LESS(a, 0), g.LESS(b, 0))
-    return binary(g, "LOGICAL_AND", opposite, g.NOT_EQUAL(remainder, 0))
+    opposite = g.NOT_EQUAL(g.LESS(a, 0), g.LESS(b, 0))
+    return g.LOGICAL_AND(opposite, g.NOT_EQUAL(remainder, 0))
 
 
 def truncated_remainder(g: Builder, a: Value, b: Value) -> Value:
     """Return the remainder that has the sign of the dividend, as C's fmod and % do."""
-    size = binary(g, "FLOOR_MOD", magnitude(g, a), magnitude(g, b))
-    return binary(g, "MUL", size, sign(g, a))
+    size = g.FLOOR_MOD(magnitude(g, a), magnitude(g, b))
+    return g.MUL(size, sign(g, a))
 
 
 def non_negative(g: Builder, indices: Value, size: int) -> Value:

@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from straightway.ir import Value
-from straightway.lower.broadcast import binary
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower
 
@@ -80,7 +79,7 @@ def _deep(g: Builder, a: Value, b: Value) -> Value:
 
 def _one_batch(g: Builder, x: Value, batch: tuple[int, ...]) -> Value:
     ones = g.const(np.ones((*batch, 1, 1), x.dtype))
-    full = x if x.shape[:-2] == batch else binary(g, "MUL", x, ones)
+    full = x if x.shape[:-2] == batch else g.MUL(x, ones)
     return g.reshape(full, (math.prod(batch), *x.shape[-2:]))
 
 

@@ -68,9 +68,13 @@ def stretches(positions: Sequence[int]) -> list[range]:
 
 def _stretch(g: Builder, x: Value, axis: int, places: range) -> Value:
     """Pick evenly spaced positions, backwards where the step is negative."""
-    if places.step > 0:
-        return every(g, x, axis, places)
-    return g.REVERSE_V2(every(g, x, axis, places[::-1]), axes=(axis,))
+    found = every(g, x, axis, ascending(places))
+    return found if places.step > 0 else g.REVERSE_V2(found, axes=(axis,))
+
+
+def ascending(places: range) -> range:
+    """The same positions, upwards."""
+    return places if places.step > 0 else places[::-1]
 
 
 def _common_step(positions: Sequence[int]) -> int | None:

@@ -8,7 +8,7 @@ from straightway.ir import TensorType, Value
 from straightway.lower.broadcast import FLOAT32, spread
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
-from straightway.lower.selection import crop, every, join, part, repeat
+from straightway.lower.selection import ascending, crop, every, join, part, repeat
 
 # XNNPACK's delegate splits into two to four parts (xnnpack_delegate.cc: VisitSplitNode).
 MOST_SPLIT = 4
@@ -135,6 +135,13 @@ def split(
         case(data=(2, 7), starts=ints(0), ends=ints(7), axes=ints(1), steps=ints(2)),
         case(data=(2, 7), starts=ints(-1), ends=ints(-100), axes=ints(1), steps=ints(-1)),
         case(data=(2, 8), starts=ints(6), ends=ints(0), axes=ints(-1), steps=ints(-2)),
+        case(
+            data=(2, 3, 4),
+            starts=ints(-1, -1),
+            ends=ints(-9, -9),
+            axes=ints(0, 2),
+            steps=ints(-1, -1),
+        ),
         case(data=(2, 5, 6), starts=(1,), ends=(4,), axes=(1,), opset=9),
         case(data=(2, 5), starts=ints(3), ends=ints(3), axes=ints(1)),
         case(data=LONGS, starts=ints(2, 3), ends=ints(0, 0), axes=ints(1, 2), steps=ints(-1, -2)),
@@ -150,7 +157,7 @@ def slice_(
     axes: Ints = ABSENT,
     steps: Ints = ABSENT,
 ) -> Value:
-    """Cut the box out, then keep every step-th, then reverse."""
+    """Cut the box out, then keep every step-th, then reverse what runs backwards."""
     places = [range(size) for size in x.shape]
     steps = steps or Ints([1] * len(starts))
     for k, axis in enumerate(axes or range(len(starts))):
@@ -158,13 +165,18 @@ def slice_(
         places[place] = range(x.shape[place])[starts[k] : ends[k] : steps[k]]
     if any(not place for place in places):
         return g.const(np.zeros([len(place) for place in places], x.dtype))
-    lows = [min(place) for place in places]
-    sizes = [max(place) - low + 1 for place, low in zip(places, lows, strict=True)]
-    result = crop(g, x, lows, sizes)
-    for axis, size in enumerate(sizes):
-        result = every(g, result, axis, range(0, size, abs(places[axis].step)))
-    back = tuple(k for k, place in enumerate(places) if place.step < 0 and len(place) > 1)
-    return g.REVERSE_V2(result, axes=back) if back else result
+    near = [abs(place.step) == 1 or len(place) == 1 for place in places]
+    begin = [min(p) if n else 0 for p, n in zip(places, near, strict=True)]
+    size = [len(p) if n else d for p, n, d in zip(places, near, x.shape, strict=True)]
+    result = crop(g, x, begin, size)
+    for axis in (k for k, n in enumerate(near) if not n):
+        result = every(g, result, axis, ascending(places[axis]))
+    for axis, place in enumerate(places):
+        # one at a time: the kernel takes neighbouring axes only, and no one knows their order yet
+        # (kernels/reverse.cc:110)
+        if place.step < 0 and len(place) > 1:
+            result = g.REVERSE_V2(result, axes=(axis,))
+    return result
 
 
 @lower(
@@ -172,6 +184,7 @@ def slice_(
     samples=[
         case(input=(2, 3, 1, 5), shape=ints(2, 3, 4, 5)),
         case(input=(3, 1), shape=ints(2, 1, 4)),
+        case(input=(3, 1), shape=ints(3, 1)),
         case(input=run([[1], [-(2**40)]], np.int64), shape=ints(2, 3)),
         case(input=run([[True], [False]], bool), shape=ints(2, 3)),
     ],
