@@ -151,6 +151,13 @@ def modern(case: Case) -> Case:
         given["to"] = getattr(onnx.TensorProto, given["to"])
     elif "inputs" in given and "axis" not in given and "equation" not in given:
         given["axis"] = 1  # of Concat before opset 4
+    elif "paddings" in given:
+        given["pads"] = given.pop("paddings")
+    elif "tiles" in given:
+        axis, times = int(given.pop("axis")), int(given.pop("tiles"))
+        given["repeats"] = np.array([times if k == axis else 1 for k in range(2)])
+    elif "slope" in given and case.opset is not None:
+        given["slope"] = given["slope"].reshape(-1, 1, 1)
     else:
         return case
     return Case(arguments=given, opset=OLDEST_RUN, outputs=case.outputs)

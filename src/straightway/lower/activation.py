@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from straightway.ir import Value
+from straightway.ir import Node, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import is_integer, widened
@@ -64,17 +64,27 @@ def leaky_relu(g: Builder, x: Value, /, alpha: float) -> Value:
     return g.RELU(x) if alpha == 0 else g.LEAKY_RELU(x, alpha=alpha)
 
 
+# Since opset 7 operands broadcast as numpy's do (onnx/docs/Changelog.md).
+BROADCASTS = 7
+
+
 @lower(
     "PRelu",
     samples=[
+        case(x=(2, 3, 4, 5), slope=np.linspace(-1, 2, 3, dtype=np.float32), opset=6),
         case(x=(2, 3, 4, 5), slope=np.linspace(-1, 2, 3, dtype=np.float32).reshape(3, 1, 1)),
         case(x=(2, 3, 4, 5), slope=array(0.25)),
         case(x=(2, 3, 4, 5), slope=(3, 1, 1)),
         case(x=run([[-5, 0, 7]], np.int32), slope=array(3, dtype=np.int32)),
     ],
 )
-def prelu(g: Builder, x: Value, slope: Value, /) -> Value:
-    """One op where the slope is constant, as XNNPACK's delegate asks; else in its parts."""
+def prelu(g: Builder, x: Value, slope: Value, /, *, node: Node) -> Value:
+    """One op where the slope is constant, as XNNPACK's delegate asks; else in its parts.
+
+    Before opset 7 the slope is a number, or a vector along the channels.
+    """
+    if node.op.version < BROADCASTS and slope.shape not in ((), (1,)):
+        slope = g.reshape(slope, (*slope.shape, *[1] * (x.rank - 2)))
     if slope.const is not None and not is_integer(x):
         if slope.const.size == 1:
             return leaky_relu(g, x, float(slope.const.reshape(-1)[0]))

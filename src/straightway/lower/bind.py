@@ -13,6 +13,8 @@ from straightway.lower.declare import Const, Ints, Lowering, Need
 from straightway.onnx_io.schema import Schema, schema
 
 Arguments = dict[str, Any]
+# What opset 1 said of memory, and not of values.
+HINT = "consumed_inputs"
 
 
 def bind(lowering: Lowering, node: Node, operands: list[Value | None]) -> Arguments:
@@ -117,7 +119,12 @@ class _Binder:
     def check_unused(self) -> None:
         """What the signature does not name may only be absent or hold its default."""
         for name, value in self.attrs.items():
-            if name in self.used or value is None or _equal(value, self.defaults.get(name)):
+            if (
+                name in self.used
+                or name == HINT
+                or value is None
+                or _equal(value, self.defaults.get(name))
+            ):
                 continue
             raise NotYet(f"attribute '{name}' is not supported; got {value!r}")
         for name, operand in zip(self.names, self.operands, strict=False):

@@ -50,6 +50,7 @@ def ints(*numbers: int) -> np.ndarray:
         case(data=LONGS, pads=ints(0, 1, 2, 1, 2, 1), constant_value=np.array(7, np.int64)),
         case(data=LONGS, pads=ints(0, 1, 2, 1, 2, 1), mode="edge"),
         case(data=(2, 3), pads=ints(0, 0, 0, 0)),
+        case(data=(2, 3), paddings=(0, 1, 2, 0), opset=1),
     ],
     refuses=[
         case(data=(2, 3), pads=ints(0, 0, 0, 1), mode="mirror"),
@@ -61,13 +62,15 @@ def pad(
     data: Value,
     /,
     *,
-    pads: Ints,
+    pads: Ints = ABSENT,
+    paddings: Ints = ABSENT,
     constant_value: Value | None = None,
     axes: Ints = ABSENT,
     mode: str = "constant",
     value: float = 0.0,
 ) -> Value:
     """Negative amounts are cropped first. Mirrored and repeated borders are constant selections."""
+    pads = pads or paddings
     pairs: Pairs = [(0, 0)] * data.rank
     half = len(pads) // 2
     for place, before, after in zip(axes or range(half), pads[:half], pads[half:], strict=True):

@@ -161,14 +161,14 @@ def slice_(
     places = [range(size) for size in x.shape]
     steps = steps or Ints([1] * len(starts))
     for k, axis in enumerate(axes or range(len(starts))):
-        place = axis % x.rank
-        places[place] = range(x.shape[place])[starts[k] : ends[k] : steps[k]]
+        size = x.shape[axis]
+        places[axis % x.rank] = range(size)[starts[k] : ends[k] : steps[k]]
     if any(not place for place in places):
         return g.const(np.zeros([len(place) for place in places], x.dtype))
     near = [abs(place.step) == 1 or len(place) == 1 for place in places]
     begin = [min(p) if n else 0 for p, n in zip(places, near, strict=True)]
-    size = [len(p) if n else d for p, n, d in zip(places, near, x.shape, strict=True)]
-    result = crop(g, x, begin, size)
+    sizes = [len(p) if n else d for p, n, d in zip(places, near, x.shape, strict=True)]
+    result = crop(g, x, begin, sizes)
     for axis in (k for k, n in enumerate(near) if not n):
         result = every(g, result, axis, ascending(places[axis]))
     for axis, place in enumerate(places):
@@ -200,18 +200,32 @@ def expand(g: Builder, x: Value, /, shape: object, *, out: list[TensorType]) -> 
         case(input=(2, 3, 4, 5), repeats=ints(1, 2, 1, 3)),
         case(input=(2, 3), repeats=ints(7, 1)),
         case(input=(2, 3), repeats=ints(0, 1)),
+        case(input=(2, 3), tiles=np.array(2, np.float32), axis=np.array(1, np.float32), opset=1),
         case(input=LONGS, repeats=ints(2, 1, 3)),
         case(input=TRUTH, repeats=ints(2, 1, 3)),
     ],
 )
-def tile(g: Builder, x: Value, /, repeats: Ints, *, out: list[TensorType]) -> Value:
-    """Copies of floats are joined, up to five at once, which delegates; others take TILE."""
+def tile(
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    repeats: Ints = ABSENT,
+    tiles: Ints = ABSENT,
+    axis: Ints = ABSENT,
+    out: list[TensorType],
+) -> Value:
+    """Copies of floats are joined, up to five at once, which delegates; others take TILE.
+
+    In opset 1 one axis is repeated.
+    """
     if 0 in out[0].dims:
         return g.const(np.zeros(out[0].dims, x.dtype))
+    times = repeats or tuple(tiles[0] if k == axis[0] else 1 for k in range(x.rank))
     if x.dtype != FLOAT32:
-        return x if set(repeats) <= {1} else g.TILE(x, multiples=repeats)
-    for axis, times in enumerate(repeats):
-        x = repeat(g, x, axis, times)
+        return x if set(times) <= {1} else g.TILE(x, multiples=tuple(times))
+    for place, count in enumerate(times):
+        x = repeat(g, x, place, count)
     return x
 
 
@@ -248,7 +262,14 @@ def constant_of_shape(
     ],
 )
 def range_(
-    g: Builder, start: Const, limit: Const, delta: Const, /, *, out: list[TensorType]
+    g: Builder,
+    start: Const,
+    limit: Const,
+    delta: Const,
+    /,
+    *,
+    stash_type: int = 1,
+    out: list[TensorType],
 ) -> Value:
     """A constant."""
     return g.const(start + delta * np.arange(out[0].size, dtype=start.dtype), start.dtype)
