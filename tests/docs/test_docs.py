@@ -1,0 +1,94 @@
+"""The tutorial runs as it stands, and the generated pages hold what the tables hold."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import generate
+from straightway.lower.declare import LOWERINGS, need
+from straightway.tflite.rows import ROWS
+
+DOCS = Path(generate.__file__).parent
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHELL_TIMEOUT_S = 60
+
+
+def blocks(page):
+    return BLOCK.findall((DOCS / page).read_text())
+
+
+def run_shell(command):
+    """Run as a reader would, with the programs of this environment on the path."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euc", command],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=SHELL_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}{done.stdout}{done.stderr}"
+
+
+def test_the_tutorial_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = blocks("tutorial.md")
+    assert {language for language, _ in found} == {"python", "sh"}
+    names = {}
+    for language, code in found:
+        if language == "sh":
+            run_shell(code)
+        else:
+            exec(compile(code, "tutorial.md", "exec"), names)  # noqa: S102 - the page's own code
+    assert "<html" in Path("deployed/report.html").read_text()
+    assert not Path("broken.tflite").exists()
+
+
+def test_every_operator_and_row_is_on_its_page():
+    generate.families.load()
+    operators, rows = generate.operators_page(), generate.rows_page()
+    assert not [name for _, name in LOWERINGS if f"| `{name}` |" not in operators]
+    assert not [name for name in ROWS if f"| `{name}` |" not in rows]
+
+
+def test_pages_are_the_same_every_time():
+    assert generate.operators_page() == generate.operators_page()
+    assert generate.rows_page() == generate.rows_page()
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [
+        (
+            need(lambda alpha: alpha, "alpha is fixed at 1.0; got {alpha}", kernel="k/elu.cc:3"),
+            "**the target**: alpha is fixed at 1.0 (`k/elu.cc:3`).",
+        ),
+        (
+            need(lambda op: op, "{op} of | is not lowered", possible=True, remedy="say <x>"),
+            "**not yet**: *op* of \\| is not lowered. What works: say &lt;x>.",
+        ),
+        (need(lambda x: x, "the tensor is empty: {x.shape}"), "**ONNX**: the tensor is empty."),
+    ],
+)
+def test_a_limit_reads_as_a_sentence(limit, text):
+    assert generate.limit(limit) == text
+
+
+def test_a_table_has_as_many_cells_in_each_line():
+    for page in (generate.operators_page(), generate.rows_page()):
+        counts = [
+            len(re.findall(r"(?<!\\)\|", line)) for line in page.splitlines() if line[:1] == "|"
+        ]
+        assert len(set(counts)) == 1
+
+
+def test_links_between_pages_lead_somewhere():
+    generate.main()
+    for page in DOCS.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#:]+\.(?:md|png))\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
