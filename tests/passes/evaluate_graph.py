@@ -14,7 +14,7 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 from straightway.ingest.onnx import ShapeRequest, ingest
-from straightway.ir import Graph, Node
+from straightway.ir import Graph
 from straightway.onnx_io.schema import schema
 from straightway.passes.arguments import onnx_op
 
@@ -85,12 +85,12 @@ class Writer:
         inner.constants = self.constants
         return inner.graph(graph, own_constants=False)
 
-    def graph(self, graph, *, own_constants=True):
+    def graph(self, graph, *, own_constants=True, also=()):
         inputs = [self.info(value) for value in graph.inputs]
         for node in graph.nodes:
             self.node(node)
         outputs = []
-        for value in graph.outputs:
+        for value in (*graph.outputs, *also):
             out = self.emit("Identity", self.name(value))
             outputs.append(helper.make_empty_tensor_value_info(out))
         constants = self.constants if own_constants else []
@@ -179,11 +179,11 @@ EXPANSIONS = {
 }
 
 
-def write(graph):
-    """Write a prepared graph as a model."""
+def write(graph, also=()):
+    """Write a prepared graph as a model that also returns some more values."""
     opset = graph.opsets.get("", graph.opsets.get("ai.onnx", 1))
     writer = Writer(max(opset, 7))
-    proto = writer.graph(graph)
+    proto = writer.graph(graph, also=also)
     imports = [helper.make_opsetid(d, v) for d, v in graph.opsets.items()]
     return helper.make_model(proto, opset_imports=imports, ir_version=10)
 
@@ -200,9 +200,9 @@ def run(model, feeds):
     return session.run(None, {n: np.asarray(v) for n, v in zip(names, feeds, strict=True)})
 
 
-def evaluate(graph, feeds):
-    """Compute the outputs of a graph by onnxruntime, from its inputs in order."""
-    return run(write(graph), feeds)
+def evaluate(graph, feeds, also=()):
+    """Compute the outputs of a graph, and more values, by onnxruntime from its inputs in order."""
+    return run(write(graph, also), feeds)
 
 
 def ingest_model(model, shapes=None):
@@ -211,12 +211,3 @@ def ingest_model(model, shapes=None):
         path = Path(folder) / "model.onnx"
         path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
         return ingest(path, ShapeRequest(shapes=shapes or {}))
-
-
-def op_names(graph):
-    """The operators of a graph in order."""
-    return [node.op.name for node in graph.nodes]
-
-
-def all_nodes(graph) -> list[Node]:
-    return list(graph.nodes)

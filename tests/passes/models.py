@@ -9,7 +9,6 @@ from onnx import helper, numpy_helper
 from straightway.ir import Graph
 from straightway.ir.verify import verify
 from straightway.passes.pipeline import prepare
-from straightway.passes.types import nested
 
 IR_VERSION = 10
 
@@ -46,20 +45,31 @@ def _random(value, random):
 def check(text, opset=17, steps=(prepare,), feeds=None, tolerance=1e-5, **constants):
     """Run steps on a model; outputs must stay the same, names and types included.
 
-    Returns the graph after the steps.
+    So must every value inside that still has a name of the model. Returns the graph after the steps.
     """
     proto = model(text, opset, **constants)
     graph = ingest_model(proto)
     feeds = feeds_of(graph) if feeds is None else feeds
     expected = run(proto, feeds)
-    names = [value.name for value in graph.outputs]
+    outputs = [value.name for value in graph.outputs]
     for step in steps:
         step(graph)
-        for inner in nested(graph)[:1]:
-            verify(inner)
-    assert [value.name for value in graph.outputs] == names
+        verify(graph)
+    assert [value.name for value in graph.outputs] == outputs
     assert_same(evaluate(graph, feeds), expected, tolerance)
+    check_interior(proto, graph, feeds, tolerance)
     return graph
+
+
+def check_interior(proto, graph, feeds, tolerance):
+    """A name of the model means what it meant there."""
+    outer = {name for node in proto.graph.node for name in node.output if name}
+    made = [v for node in graph.nodes for v in node.outputs if v.name in outer]
+    more = onnx.ModelProto()
+    more.CopyFrom(proto)
+    more.graph.output.extend(helper.make_empty_tensor_value_info(v.name) for v in made)
+    expected = run(more, feeds)[len(graph.outputs) :]
+    assert_same(evaluate(graph, feeds, made)[len(graph.outputs) :], expected, tolerance)
 
 
 def assert_same(found, expected, tolerance=1e-5):

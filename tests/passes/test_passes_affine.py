@@ -293,7 +293,7 @@ def test_a_normalisation_after_an_activation_folds_forward():
 )
 def test_constants_in_a_row_join(body, left):
     text = f"(float[2,4,3] x) => (y) {{ {body} }}"
-    graph = folded(text, s=numbers(4, 1), t=positive(3))
+    graph = folded(text, s=positive(4, 1), t=positive(3))
     assert names(graph) == left
 
 

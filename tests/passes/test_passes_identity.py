@@ -249,3 +249,12 @@ def test_types_stay():
     text = "(float[2,3,4] x) => (y) { a = Flatten<axis=1>(x)  b = Unsqueeze(a, t)  y = Neg(b) }"
     graph = simplified(text, t=np.array([0]))
     assert only(graph, "Reshape").output.type == tensor_type("float32", (1, 2, 12))
+
+
+def test_what_a_branch_reads_of_the_outside_keeps_its_name_too():
+    text = """(float[2] x, bool c) => (y, z) {
+        y = Neg(x)
+        z = If(c) < then_branch = a () => (t) { q = Identity(y)  t = Relu(q) },
+                    else_branch = b () => (e) { e = Exp(y) } > }"""
+    graph = simplified(text)
+    assert [value.name for value in graph.outputs] == ["y", "z"]

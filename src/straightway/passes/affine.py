@@ -117,6 +117,9 @@ class _Folding:
         edit.replace(maker, [made.output], node.origins)
         if bias is not None and bias.operand.producer is not None:
             edit.remove(bias.operand.producer)
+        # what stands between means something new, and gives up its name
+        for between in (made, *path):
+            between.outputs[0].name = self.graph.fresh(between.outputs[0].name)
         value = node.inputs[index]
         if value is not None:
             replace(self.graph, node, value)

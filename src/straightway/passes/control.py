@@ -15,7 +15,7 @@ import numpy as np
 
 from straightway.ir import Graph, Node, TensorType, Value, edit
 from straightway.passes.arguments import argument, is_onnx
-from straightway.passes.outputs import stand_in
+from straightway.passes.outputs import put, stand_in
 from straightway.passes.types import subgraphs
 
 Sweep = Callable[[Graph], bool]
@@ -37,7 +37,7 @@ def inline(graph: Graph, node: Node, branch: Graph) -> None:
     for old, inner in zip(node.outputs, branch.outputs, strict=True):
         value = copies.get(inner, inner)
         values.append(stand_in(graph, node, old, value))
-    edit.replace(node, values)
+    put(graph, node, values)
     release(node)
 
 

@@ -1,5 +1,7 @@
 """Graph outputs keep their names, and a node that makes them, whatever takes their place."""
 
+from collections.abc import Sequence
+
 from straightway.ir import Graph, Node, Value, edit
 from straightway.passes.arguments import is_onnx, onnx_op
 
@@ -9,8 +11,20 @@ def replace(graph: Graph, node: Node, value: Value) -> bool:
     old = node.outputs[0]
     if is_onnx(node, "Identity") and not _may_take(graph, old, value):
         return _bypass(graph, old, value)
-    edit.replace(node, [stand_in(graph, node, old, value), *node.outputs[1:]])
+    put(graph, node, [stand_in(graph, node, old, value), *node.outputs[1:]])
     return True
+
+
+def put(graph: Graph, node: Node, values: Sequence[Value]) -> None:
+    """Let values take the place of a node's results; one of the graph around keeps its own name."""
+    kept = []
+    for old, new in zip(node.outputs, values, strict=True):
+        if new.producer is not None and new.producer.graph is not graph and new is not old:
+            edit.replace_uses(old, new)
+            kept.append(old)
+        else:
+            kept.append(new)
+    edit.replace(node, kept)
 
 
 def stand_in(graph: Graph, node: Node, old: Value, new: Value) -> Value:
