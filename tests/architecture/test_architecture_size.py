@@ -19,7 +19,6 @@ SCHEMA_DECORATORS = {"lower", "evaluates", "evaluate", "command"}
 
 # More than six parameters, each with its reason.
 WIDE = {
-    "straightway.lower.resize.is_certain": "a need: its parameters are attributes of Resize",
     "straightway.tflite.rows.elementwise._binary": "each parameter is a column of Row",
     "straightway.tflite.rows.unary._unary": "each parameter is a column of Row",
 }

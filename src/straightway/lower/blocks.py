@@ -4,7 +4,7 @@ from straightway.ir import Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need
 
-KNOWN = need(lambda mode: mode in ("DCR", "CRD"), "the mode is DCR or CRD; got {mode}")
+KNOWN = need(lambda mode: mode in ("DCR", "CRD"), "unknown mode {mode}; ONNX has DCR and CRD")
 
 
 @lower(
