@@ -43,6 +43,7 @@ bench: $(VENV)/run.stamp
 docs: $(VENV)/docs.stamp
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@! grep -rlE '<(script|link|img|iframe)[^>]*(src|href)="(https?:)?//' site --include='*.html'
 	@echo "$(CURDIR)/site/index.html"
 
 clean:

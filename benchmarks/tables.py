@@ -30,6 +30,9 @@ Rows = list[tuple[str, ...]]
 NOTHING = "–"
 
 PAGE = """\
+---
+hide: [toc]
+---
 # Benchmark
 
 *Written by `make bench` on {created}; no figure here is typed by hand.*

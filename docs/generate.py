@@ -37,6 +37,9 @@ arithmetic, rules it out.
 """
 
 ROWS_PAGE = """\
+---
+hide: [toc]
+---
 # TFLite operators
 
 *Made from the rows in `straightway.tflite.rows`; {count} operators.*
@@ -83,7 +86,7 @@ def main() -> None:
 def operators_page() -> str:
     """One table for each domain, in the order of names."""
     parts = [OPERATORS.format(count=len(LOWERINGS))]
-    for domain in sorted({domain for domain, _ in LOWERINGS}):
+    for domain in sorted({domain for domain, _ in LOWERINGS}, reverse=True):
         parts.append(f"## {DOMAINS.get(domain, domain)}\n")
         found = [entry for (where, _), entry in sorted(LOWERINGS.items()) if where == domain]
         header = ("operator", "becomes", "limits")
