@@ -1,17 +1,20 @@
 """What all commands share: options, progress on stderr, errors as one message and an exit code."""
 
 import json
+import math
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from straightway.errors import InvalidRequest, StraightwayError, Unsupported
+from straightway.errors import Bug, InvalidRequest, StraightwayError, Unsupported
 from straightway.remark import Remark
+from straightway.report.quantity import printable
 
 app = typer.Typer(
     name="straightway",
@@ -55,9 +58,27 @@ def parse_shapes(given: list[str] | None) -> dict[str, list[int]]:
     return found
 
 
+LONGEST_LINE = 2000
+
+
+def legible(text: str) -> str:
+    """What a model's names may hold, made safe to print: no terminal codes, no endless lines."""
+    return "\n".join(printable(line, LONGEST_LINE) for line in text.split("\n"))
+
+
 def progress_console() -> Console:
     """Where progress and errors go."""
-    return Console(stderr=True)
+    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def result_console() -> Console:
+    """Where results go; names of a model are not taken for markup."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def print_lines(*lines: str) -> None:
+    """Print lines of text on stdout."""
+    result_console().print(legible("\n".join(lines)), soft_wrap=True)
 
 
 @contextmanager
@@ -67,37 +88,53 @@ def progress(what: str) -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda _: None
         return
-    with console.status(what) as status:
-        yield lambda step: status.update(f"{what}: {step}")
+    with console.status(Text(legible(what))) as status:
+        yield lambda step: status.update(Text(legible(f"{what}: {step}")))
 
 
 def print_json(data: Any) -> None:
-    """Print plain data on stdout."""
-    sys.stdout.write(json.dumps(data, indent=1, default=str) + "\n")
+    """Print plain data on stdout; what is no finite number becomes a text, as JSON has none."""
+    sys.stdout.write(json.dumps(_finite(data), indent=1, allow_nan=False, default=str) + "\n")
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float) and not math.isfinite(data):
+        return str(data)
+    if isinstance(data, Mapping):
+        return {str(key): _finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(value) for value in data]
+    return data
 
 
 def fail(error: StraightwayError, *, as_json: bool) -> NoReturn:
     """Print one clear message on stderr, the same as data on stdout if asked, and exit."""
-    console = progress_console()
-    console.print(f"[bold red]{_title(error)}[/]", end=" ", highlight=False)
-    console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+    title = Text("refused:" if isinstance(error, Unsupported) else "error:", style="bold red")
+    progress_console().print(title, legible(str(error)), soft_wrap=True)
     if as_json:
-        remarks = getattr(error, "remarks", ())
-        print_json(
-            {
-                "error": type(error).__name__,
-                "refused": error.refused,
-                "message": str(error),
-                "remarks": [remark_data(remark) for remark in remarks],
-            }
-        )
+        print_json(error_data(error))
     raise typer.Exit(error.exit_code)
 
 
-def _title(error: StraightwayError) -> str:
-    if isinstance(error, Unsupported):
-        return "refused:"
-    return "error:"
+def error_data(error: StraightwayError) -> dict[str, Any]:
+    """An error as plain data."""
+    return {
+        "error": type(error).__name__,
+        "refused": error.refused,
+        "message": str(error),
+        "remarks": [remark_data(remark) for remark in getattr(error, "remarks", ())],
+    }
+
+
+def report_bug(error: Exception) -> None:
+    """Print what a report of a fault of ours needs."""
+    text = "".join(traceback.format_exception(error))
+    progress_console().print(
+        Text("bug:", style="bold red"),
+        "straightway failed; please report this with the model or its structure, and what follows",
+        soft_wrap=True,
+    )
+    progress_console().print(legible(text), soft_wrap=True)
 
 
 def remark_data(remark: Remark) -> dict[str, Any]:
@@ -126,12 +163,7 @@ def errors(*, as_json: bool) -> Iterator[None]:
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
-        text = "".join(traceback.format_exception(error))
-        console = progress_console()
-        console.print(
-            "[bold red]bug:[/] straightway failed; please report this with the model or its "
-            "structure, and what follows",
-            highlight=False,
-        )
-        console.print(text, markup=False, highlight=False)
-        raise typer.Exit(5) from error
+        report_bug(error)
+        if as_json:
+            print_json({"error": "Bug", "refused": False, "message": repr(error), "remarks": []})
+        raise typer.Exit(Bug.exit_code) from error

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from straightway.cli.app import (
     Dims,
@@ -15,9 +14,11 @@ from straightway.cli.app import (
     parse_dims,
     parse_shapes,
     print_json,
+    print_lines,
     progress,
     remark_data,
 )
+from straightway.report.quantity import plural
 
 
 @app.command("convert")
@@ -38,9 +39,9 @@ def command(
     json: Json = False,
 ) -> None:
     """Convert an ONNX model directly to a TFLite file, and prove that it computes the same."""
-    from straightway.flow.convert import Request, convert  # noqa: PLC0415 - after --help
-
     with errors(as_json=json), progress(f"converting {model.name}") as step:
+        from straightway.flow.convert import Request, convert  # noqa: PLC0415 - after --help
+
         request = Request(
             dims=parse_dims(dim),
             shapes=parse_shapes(shape),
@@ -52,7 +53,7 @@ def command(
     if json:
         print_json(summary(conversion))
         return
-    Console().print("\n".join(lines(conversion)), markup=False, highlight=False, soft_wrap=True)
+    print_lines(*lines(conversion))
 
 
 def summary(conversion: Any) -> dict[str, Any]:
@@ -89,15 +90,16 @@ def lines(conversion: Any) -> list[str]:
     else:
         worst = found.worst
         text.append(
-            f"equal to onnxruntime: {len(found.outputs)} outputs on {found.seeds} sets of inputs, "
-            f"{len(found.interior)} interior values; nearest to its bound: '{worst.name}', "
+            f"equal to onnxruntime: {plural(len(found.outputs) // found.seeds, 'output')} on "
+            f"{plural(found.seeds, 'set')} of inputs, "
+            f"{plural(len(found.interior), 'interior value')}; nearest to its bound: "
+            f"'{worst.name}', "
             f"{worst.max_error:.3g} of {worst.bound:.3g}"
         )
         partitions, outside = found.ran.placement.partitions, found.ran.placement.outside
-        count = len(partitions)
         text.append(
-            f"XNNPACK takes {sum(map(len, partitions))} ops in {count} "
-            f"partition{'' if count == 1 else 's'}; {len(outside)} outside"
+            f"XNNPACK takes {plural(sum(map(len, partitions)), 'op')} in "
+            f"{plural(len(partitions), 'partition')}; {len(outside)} outside"
         )
     text.append(translation.layout.plan.verdict())
     text += [f"  {c}" for c in translation.layout.plan.conversions]

@@ -17,6 +17,7 @@ from straightway.cli.app import (
     parse_dims,
     parse_shapes,
     print_json,
+    print_lines,
     progress,
 )
 from straightway.errors import InvalidRequest
@@ -38,11 +39,11 @@ def command(
     json: Json = False,
 ) -> None:
     """Convert, verify, measure operator by operator, and write DIR/report.html."""
-    from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
-    from straightway.flow.deploy import deploy  # noqa: PLC0415
-    from straightway.report.text import print_summary  # noqa: PLC0415
-
     with errors(as_json=json), progress(f"deploying {model.name}") as step:
+        from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
+        from straightway.flow.deploy import deploy  # noqa: PLC0415
+        from straightway.report.text import print_summary  # noqa: PLC0415
+
         if to != "litert":
             raise InvalidRequest(f"--to takes litert so far; got '{to}'")
         request = Request(
@@ -59,4 +60,4 @@ def command(
         print_json({"report": str(done.report), **done.view.to_json()})
         return
     print_summary(done.view, Console())
-    Console().print(f"\n{done.report}", markup=False, highlight=False, soft_wrap=True)
+    print_lines("", str(done.report))

@@ -4,10 +4,9 @@ import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
 
-from rich.console import Console
 from rich.table import Table
 
-from straightway.cli.app import Json, app, print_json
+from straightway.cli.app import Json, app, print_json, result_console
 
 NEEDED = ("straightway", "numpy", "onnx", "onnx_ir", "onnxruntime", "ai-edge-litert", "flatbuffers")
 
@@ -26,7 +25,7 @@ def command(json: Json = False) -> None:
     table = Table("what", "found", "otherwise")
     for name, found, otherwise in rows:
         table.add_row(name, found or "missing", "" if found else otherwise)
-    Console().print(table)
+    result_console().print(table)
 
 
 def _version(name: str) -> str:

@@ -1,12 +1,11 @@
 """`straightway ops`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from straightway.cli.app import Json, app, errors, print_json
+from straightway.cli.app import Json, app, errors, print_json, print_lines, result_console
 from straightway.errors import InvalidRequest
 
 
@@ -16,34 +15,45 @@ def command(
     json: Json = False,
 ) -> None:
     """List the ONNX operators that are lowered, with their limits; or TFLite's rows by name."""
-    from straightway.lower import families  # noqa: PLC0415 - after --help
-    from straightway.lower.declare import LOWERINGS  # noqa: PLC0415
-    from straightway.tflite.rows import ROWS  # noqa: PLC0415
-
-    families.load()
     with errors(as_json=json):
+        from straightway.lower import families  # noqa: PLC0415 - after --help
+        from straightway.lower.declare import LOWERINGS  # noqa: PLC0415
+        from straightway.tflite.rows import ROWS  # noqa: PLC0415
+
+        families.load()
         found = [low for low in LOWERINGS.values() if name in (None, low.op.name)]
         row = ROWS.get(name or "")
         if not found and row is None:
             raise InvalidRequest(f"no operator '{name}' is lowered, and TFLite has none so called")
+    limits = {str(low.op): [limit.text for limit in low.needs] for low in found}
     if json:
-        print_json(
-            [
-                {"op": str(low.op), "limits": [limit.text for limit in low.needs]}
-                for low in sorted(found, key=lambda low: str(low.op))
-            ]
-        )
+        described = [{"op": op, "limits": limits[op]} for op in sorted(limits)]
+        print_json(described + ([] if row is None else [row_data(row)]))
         return
-    console = Console()
-    table = Table("operator", "limits")
-    for low in sorted(found, key=lambda low: str(low.op)):
-        table.add_row(str(low.op), "\n".join(limit.text for limit in low.needs) or "none")
-    if found:
-        console.print(table)
+    if limits:
+        table = Table("operator", "limits")
+        for op in sorted(limits):
+            table.add_row(op, "\n".join(limits[op]) or "none")
+        result_console().print(table)
     if row is not None:
-        delegate = (
-            row.xnnpack
-            if isinstance(row.xnnpack, str)
-            else "taken; asks: " + "; ".join(condition.text for condition in row.xnnpack)
-        )
-        console.print(f"TFLite {row.name}: {row.kernel}; XNNPACK: {delegate}", markup=False)
+        print_lines(row_line(row))
+
+
+def row_data(row: Any) -> dict[str, Any]:
+    """A TFLite op as plain data."""
+    refused = isinstance(row.xnnpack, str)
+    asks = [] if refused else [condition.text for condition in row.xnnpack]
+    return {
+        "row": row.name,
+        "kernel": row.kernel,
+        "xnnpack": not refused,
+        "reason": row.xnnpack if refused else "",
+        "xnnpack_asks": asks,
+    }
+
+
+def row_line(row: Any) -> str:
+    """A TFLite op in a line."""
+    data = row_data(row)
+    asks = "taken; asks: " + "; ".join(data["xnnpack_asks"])
+    return f"TFLite {row.name}: {row.kernel}; XNNPACK: {asks if data['xnnpack'] else row.xnnpack}"

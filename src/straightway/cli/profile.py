@@ -1,10 +1,10 @@
 """`straightway profile`."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from straightway.cli.app import (
@@ -15,8 +15,11 @@ from straightway.cli.app import (
     errors,
     parse_dims,
     parse_shapes,
+    print_lines,
     progress,
+    result_console,
 )
+from straightway.report.quantity import duration, plural, printable
 
 
 @app.command("profile")
@@ -34,39 +37,47 @@ def command(
     json: Json = False,
 ) -> None:
     """Measure a .tflite file on LiteRT, or an .onnx file on onnxruntime, operator by operator."""
-    from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
-    from straightway.flow.files import write_text  # noqa: PLC0415
-    from straightway.flow.profile import profile  # noqa: PLC0415
-
     with errors(as_json=json), progress(f"profiling {model.name}"):
+        from straightway.flow import files  # noqa: PLC0415 - after --help
+        from straightway.flow.convert import Request  # noqa: PLC0415
+        from straightway.flow.profile import profile  # noqa: PLC0415
+
         request = Request(dims=parse_dims(dim), shapes=parse_shapes(shape), inputs=inputs)
+        if output is not None:
+            files.check_output(output, model, *request.sources)
         trace = profile(model, request, runs=runs, threads=threads)
         if output is not None:
-            write_text(output, trace.to_json())
+            files.write(output, trace.to_json().encode())
     if json:
-        typer.echo(trace.to_json())
+        sys.stdout.write(trace.to_json() + "\n")
         return
-    console = Console()
+    print_lines(*lines(trace))
+    result_console().print(operator_table(trace, top))
+    print_lines(f"whole model: {duration(trace.median_ns)}")
+
+
+def lines(trace: Any) -> list[str]:
+    """How it was measured."""
     run = trace.run
-    console.print(
-        f"{run.runtime} on {run.cpu or run.device}, {run.threads} thread(s), {run.clock} time, "
-        f"{run.runs} runs after {run.warmup}",
-        markup=False,
-        highlight=False,
+    how = (
+        f"{run.runtime} on {run.cpu or run.device}, {plural(run.threads, 'thread')}, "
+        f"{run.clock} time, {plural(run.runs, 'run')} after {run.warmup}"
     )
-    if run.reason:
-        console.print(run.reason, markup=False, highlight=False)
+    return [how, run.reason] if run.reason else [how]
+
+
+def operator_table(trace: Any, count: int) -> Table:
+    """The events that took longest."""
     table = Table("operator", "kernel", "place", "category", "time µs", "share")
-    for event in sorted(trace.events, key=lambda e: -e.median_ns)[:top]:
+    for event in sorted(trace.events, key=lambda e: -e.median_ns)[:count]:
         share = event.median_ns / trace.median_ns if trace.median_ns else 0.0
         where = "" if event.op_index is None else f"#{event.op_index} "
         table.add_row(
-            f"{where}{event.kind or event.name}",
-            event.name if event.place == "xnnpack" else "",
+            printable(f"{where}{event.kind or event.name}"),
+            printable(event.name) if event.place == "xnnpack" else "",
             event.place,
             event.category,
             f"{event.median_ns / 1e3:.1f}",
             f"{share:.1%}",
         )
-    console.print(table)
-    console.print(f"whole model: {trace.median_ns / 1e6:.3f} ms", highlight=False)
+    return table

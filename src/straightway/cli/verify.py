@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from straightway.cli.app import (
@@ -16,8 +15,11 @@ from straightway.cli.app import (
     parse_dims,
     parse_shapes,
     print_json,
+    print_lines,
     progress,
+    result_console,
 )
+from straightway.report.quantity import printable
 
 
 @app.command("verify")
@@ -32,10 +34,10 @@ def command(
     json: Json = False,
 ) -> None:
     """Compare a TFLite file with the ONNX model that it should compute. Exit code 1 if it differs."""
-    from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
-    from straightway.flow.pair import verify_pair  # noqa: PLC0415
-
     with errors(as_json=json), progress(f"verifying {candidate.name}"):
+        from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
+        from straightway.flow.pair import verify_pair  # noqa: PLC0415
+
         request = Request(dims=parse_dims(dim), shapes=parse_shapes(shape), inputs=inputs)
         found = verify_pair(reference, candidate, request)
     checks = (*found.outputs, *found.interior)
@@ -58,14 +60,14 @@ def command(
             }
         )
     else:
-        console = Console()
         table = Table("value", "shape", "greatest difference", "allowed", "")
         for c in checks:
             mark = "equal" if c.equal else c.reason
-            table.add_row(c.name, str(list(c.shape)), f"{c.max_error:.3g}", f"{c.bound:.3g}", mark)
-        console.print(table)
+            error, bound = f"{c.max_error:.3g}", f"{c.bound:.3g}"
+            table.add_row(printable(c.name), str(list(c.shape)), error, bound, mark)
+        result_console().print(table)
         if found.difference is not None:
-            console.print(str(found.difference), markup=False, highlight=False)
-        console.print("equal" if found.equal else "different")
+            print_lines(str(found.difference))
+        print_lines("equal" if found.equal else "different")
     if not found.equal:
         raise typer.Exit(1)

@@ -1,16 +1,19 @@
 """`convert`: ONNX to TFLite, verified."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import NoneType
 from typing import Literal
 
-from straightway.errors import InvalidRequest
+from straightway.errors import InvalidRequest, ToolFailed
 from straightway.flow import files
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.twin import needs_twin, with_twin
-from straightway.flow.verify import Feed, Verification, mismatch, temporary, verify_file
+from straightway.flow.verify import Feed, Verification, mismatch, verify_file
 from straightway.ingest.onnx import ShapeRequest
 from straightway.ir import Graph
 from straightway.remark import Remark
@@ -37,14 +40,25 @@ class Request:
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     io: InputOutput = "keep"
-    inputs: Path | None = None
+    inputs: str | Path | None = None
     seeds: Sequence[int] = SEEDS
     step: Step = quiet
 
     def __post_init__(self) -> None:
         """Check what can be checked without the model."""
+        ShapeRequest(dims=self.dims, shapes=self.shapes)
         if self.io not in ("keep", "nhwc"):
-            raise InvalidRequest(f"io is 'keep' or 'nhwc'; got '{self.io}'")
+            raise InvalidRequest(f"io is 'keep' or 'nhwc'; got {self.io!r}")
+        if not isinstance(self.inputs, (str, os.PathLike, NoneType)):
+            raise InvalidRequest(f"inputs is the path of an .npz file; got {self.inputs!r}")
+        seeds = self.seeds if isinstance(self.seeds, Sequence) else ()
+        if not seeds or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+            raise InvalidRequest(f"seeds are whole numbers, one or more; got {self.seeds!r}")
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Files beside the model that are read."""
+        return () if self.inputs is None else (Path(self.inputs),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,21 +112,30 @@ def convert(
     asked = request or request_of(options)
     path, target = Path(model), Path(output) if output is not None else None
     if target is not None:
-        files.check_output(target, path)
-    if not verify:
-        return _finish(path, target, _translate(path, asked), None)
-    if child is not None:
-        return _verified(path, target, asked, child)
-    with Child(engines=["litert", "onnxruntime"]) as own:
-        return _verified(path, target, asked, own)
+        files.check_model_output(target, path, *asked.sources)
+    with within_memory(path):
+        if not verify:
+            return _finish(path, target, _translate(path, asked), None)
+        if child is not None:
+            return _verified(path, target, asked, child)
+        with Child(engines=["litert", "onnxruntime"]) as own:
+            return _verified(path, target, asked, own)
+
+
+@contextmanager
+def within_memory(model: Path) -> Iterator[None]:
+    """Say so where a model, or what is computed from it, does not fit in memory."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ToolFailed(f"{model}: does not fit in the memory of this machine: {error}") from error
 
 
 def attempt(model: Path, request: Request) -> Conversion:
     """Convert in memory and compare; the result may differ: see `verification`."""
-    with Child(engines=["litert", "onnxruntime"]) as child:
+    with within_memory(model), Child(engines=["litert", "onnxruntime"]) as child:
         translation, proof = _prepared(model, request, child)
-        with temporary(".tflite") as draft:
-            draft.write_bytes(translation.written.data)
+        with files.scratch("draft.tflite", translation.written.data) as draft:
             found = _prove(model, draft, translation, proof)
         return _conversion(model, None, translation, found, proof)
 
@@ -149,7 +172,7 @@ def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation,
 def input_sets(source: Graph, request: Request) -> list[Arrays]:
     """The inputs to compare on: the user's, or one set for each seed."""
     if request.inputs is not None:
-        return [load_inputs(request.inputs, source)]
+        return [load_inputs(Path(request.inputs), source)]
     return [make_inputs(source, seed) for seed in request.seeds]
 
 
@@ -170,8 +193,7 @@ def _finish(
     found = None
     if target is None:
         if proof is not None:
-            with temporary(".tflite") as draft:
-                draft.write_bytes(data)
+            with files.scratch("draft.tflite", data) as draft:
                 found = _prove(path, draft, translation, proof)
             if not found.equal:
                 raise mismatch(path, None, found)
@@ -181,7 +203,7 @@ def _finish(
             found = _prove(path, draft, translation, proof)
             if not found.equal:
                 kept = target.with_suffix(".mismatch.tflite")
-                draft.replace(kept)
+                files.move(draft, kept)
                 raise mismatch(path, kept, found)
     return _conversion(path, target, translation, found, proof)
 

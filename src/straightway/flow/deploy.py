@@ -40,31 +40,35 @@ def deploy(
     """
     asked = request or Request()
     path, folder = Path(model), Path(output)
-    if folder.exists() and not folder.is_dir():
-        raise InvalidRequest(f"{folder}: is a file; give a folder")
+    _check_folder(folder, path, asked)
     conversion = attempt(path, asked)
     found = conversion.verification
     if found is None:
         raise InvalidRequest("deploy always verifies")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise files.failed(folder, error, 0) from error
-    suffix = ".tflite" if found.equal else ".mismatch.tflite"
-    target = folder / f"{path.stem}{suffix}"
-    files.check_output(target, path)
-    with files.written(target, conversion.translation.written.data):
-        pass
+    target = folder / f"{path.stem}{'.tflite' if found.equal else '.mismatch.tflite'}"
     placed = conversion.at(target)
-    measurement = measure(placed, target, step=asked.step) if found.equal else None
     created = dt.datetime.now(tz=dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    view = view_of(placed, found, measurement, created=created, command=command)
-    asked.step("writing the report")
+    with files.staged(folder) as stage:
+        file = stage / target.name
+        files.write(file, conversion.translation.written.data)
+        measurement = measure(placed, file, step=asked.step) if found.equal else None
+        view = view_of(placed, found, measurement, created=created, command=command)
+        asked.step("writing the report")
+        files.write(stage / "report.html", render_html(view).encode())
+        files.write(stage / "report.json", json.dumps(view.to_json(), indent=1).encode())
+        if measurement is not None:
+            files.write(stage / "trace.json", measurement.trace.to_json().encode())
     report = folder / "report.html"
-    files.write_text(report, render_html(view))
-    files.write_text(folder / "report.json", json.dumps(view.to_json(), indent=1))
-    if measurement is not None:
-        files.write_text(folder / "trace.json", measurement.trace.to_json())
     if not found.equal:
         raise Mismatch(f"{mismatch(path, target, found)}\n  report: {report}")
     return Deployment(conversion=placed, measurement=measurement, view=view, report=report)
+
+
+def _check_folder(folder: Path, model: Path, request: Request) -> None:
+    """Refuse a folder that is a file, or in which a file to be written is the model's own."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidRequest(f"{folder}: is a file; give a folder")
+    names = ("report.html", "report.json", "trace.json", f"{model.stem}.tflite")
+    for name in (*names, f"{model.stem}.mismatch.tflite"):
+        if folder.is_dir():
+            files.check_model_output(folder / name, model, *request.sources)

@@ -8,16 +8,60 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from straightway.errors import InvalidRequest, ToolFailed
+from straightway.onnx_io import check, read
 
 
-def check_output(output: Path, model: Path) -> None:
-    """Refuse an output that is the input, a directory, or lies in no directory."""
-    if output.exists() and model.exists() and output.samefile(model):
-        raise InvalidRequest(f"{output}: is the input; give another output")
-    if output.is_dir():
-        raise InvalidRequest(f"{output}: is a directory; give a file")
-    if not output.parent.is_dir():
-        raise InvalidRequest(f"{output}: there is no folder '{output.parent}'")
+def check_output(output: Path, *sources: Path) -> None:
+    """Refuse an output that is one of the sources, no regular file, or lies in no folder."""
+    try:
+        if output.is_dir():
+            raise InvalidRequest(f"{output}: is a directory; give a file")
+        if not output.parent.is_dir():
+            raise InvalidRequest(f"{output}: there is no folder '{output.parent}'")
+        if not output.exists():
+            return
+        if not output.is_file():
+            raise InvalidRequest(f"{output}: is no regular file; give another output")
+        for source in sources:
+            if source.exists() and output.samefile(source):
+                raise InvalidRequest(f"{output}: is the input; give another output")
+    except (OSError, ValueError) as error:  # too long a name, a folder without access, a zero byte
+        raise InvalidRequest(f"{output}: cannot be written: {error}") from error
+
+
+def check_model_output(output: Path, model: Path, *sources: Path) -> None:
+    """Refuse an output that `check_output` refuses, or that holds the weights of the ONNX model."""
+    check_output(output, model, *sources)
+    if output.exists():
+        check_output(output, *check.external_files(read.parse(model), model))
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """A hidden folder inside `folder`, whose files go there together when all went well.
+
+    `folder` is made if it is not there. If the body raises, nothing is left, not even the folder.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".straightway-", dir=folder) as name:
+            yield Path(name)
+            for file in sorted(Path(name).iterdir()):
+                file.replace(folder / file.name)
+        missing = []
+    except OSError as error:
+        raise failed(folder, error, 0) from error
+    finally:
+        for path in missing:
+            _remove_empty(path)
+
+
+def _remove_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:  # it was never made, or someone else uses it
+        return
 
 
 @contextmanager
@@ -35,16 +79,33 @@ def written(output: Path, data: bytes | memoryview) -> Iterator[Path]:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+            part.chmod(0o666 & ~_umask())
         except OSError as error:
             raise failed(output, error, len(data)) from error
         yield part
-        try:
-            part.chmod(0o666 & ~_umask())
-            part.replace(output)
-        except OSError as error:
-            raise failed(output, error, len(data)) from error
+        move(part, output)
     finally:
         part.unlink(missing_ok=True)
+
+
+def move(part: Path, output: Path) -> None:
+    """Put a finished file in its place; raises ToolFailed where that can't be."""
+    try:
+        part.replace(output)
+    except OSError as error:
+        raise failed(output, error, 0) from error
+
+
+@contextmanager
+def scratch(name: str, data: bytes | memoryview) -> Iterator[Path]:
+    """A file of these bytes that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="straightway-") as folder:
+        path = Path(folder) / name
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise failed(path, error, len(data)) from error
+        yield path
 
 
 def _temporary(output: Path) -> tuple[int, str]:
@@ -63,11 +124,12 @@ def _umask() -> int:
 def failed(output: Path, error: OSError, size_bytes: int) -> ToolFailed:
     """Say why a file could not be written."""
     if error.errno == errno.ENOSPC:
-        return ToolFailed(f"{output}: no space left for {size_bytes:,} bytes; nothing was written")
+        size = f" for {size_bytes:,} bytes" if size_bytes else ""
+        return ToolFailed(f"{output}: no space left on the disk{size}; nothing was written")
     return ToolFailed(f"{output}: cannot be written: {error.strerror or error}")
 
 
-def write_text(output: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    with written(output, text.encode()):
+def write(output: Path, data: bytes | memoryview) -> None:
+    """Write a file, whole or not at all."""
+    with written(output, data):
         pass

@@ -1,5 +1,7 @@
 """Seeded inputs of the inputs' kind: images, tokens, masks."""
 
+import zipfile
+import zlib
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +19,8 @@ CARRIERS = {
     "Concat", "Expand", "Gather", "Split", "Where", "Max", "Clip",
 }  # fmt: skip
 MOST_STEPS = 400
+# what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
+BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
 DEFAULT_LIMIT = 100
 
 
@@ -83,7 +87,7 @@ def load_inputs(path: Path, graph: Graph) -> Arrays:
     try:
         with np.load(path, allow_pickle=False) as data:
             found: Mapping[str, np.ndarray] = {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, TypeError, *BROKEN_ARCHIVE) as error:
         raise InvalidRequest(f"{path}: is no .npz file of arrays: {error}") from error
     for value in graph.inputs:
         array = found.get(value.name)

@@ -43,12 +43,16 @@ def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
 def _own(
     model: Path, candidate: Path, shapes: ShapeRequest, request: Request
 ) -> Translation | None:
-    """What straightway makes of the model, if that is the candidate."""
-    try:
-        made = translate(read(model, shapes), channels_last_io=request.io == "nhwc")
-    except (Unsupported, InvalidModel):
-        return None
-    return made if made.written.data == candidate.read_bytes() else None
+    """What straightway makes of the model, if that is the candidate, in whichever layout."""
+    data = candidate.read_bytes()
+    for channels_last in (request.io == "nhwc", request.io != "nhwc"):
+        try:
+            made = translate(read(model, shapes), channels_last_io=channels_last)
+        except (Unsupported, InvalidModel):
+            return None
+        if made.written.data == data:
+            return made
+    return None
 
 
 def _checks(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from straightway.domains.layout import Layout, lay_out
 from straightway.errors import Unsupported
+from straightway.flow import limits
 from straightway.ingest.onnx import ShapeRequest, ingest
 from straightway.ir import Graph, Value
 from straightway.ir.verify import verify
@@ -85,9 +86,7 @@ def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
     names = frozenset(value.name for node in source.nodes for value in node.outputs)
     remarks = prepare(source)
     watch.lap("prepare")
-    lowered = lower_graph(source)
-    if lowered.refusals:
-        raise refused(source, lowered.refusals)
+    lowered = _lowered(source)
     remarks += activation.run(lowered.graph)
     drop_dead(lowered.graph)
     watch.lap("lower")
@@ -116,14 +115,31 @@ def drop_dead(graph: Graph) -> None:
     dead.run(graph)
 
 
+def _lowered(source: Graph) -> Lowered:
+    """Lower the graph, or raise Unsupported with all that stands against it."""
+    oversized = limits.oversized(source)
+    if oversized:  # a lowering may make constants of these shapes
+        raise refused(source, oversized)
+    lowered = lower_graph(source)
+    refusals = [*lowered.refusals, *limits.foreign(source)]
+    if refusals:
+        raise refused(source, refusals)
+    return lowered
+
+
 def refused(source: Graph, refusals: Sequence[Remark]) -> Unsupported:
     """Name every refused node at once, grouped by reason."""
     total = sum(1 for _ in source.nodes)
-    lines = [f"{len(refusals)} of {total} nodes can't become TFLite ops:"]
-    for reason, group in group_by_reason(refusals).items():
+    count = sum(1 for remark in refusals if remark.op)
+    lines = [f"{count} of {total} nodes can't become TFLite ops:"]
+    if not count:
+        lines = ["the model can't become a TFLite file:"]
+    for group in group_by_reason(refusals):
         names = ", ".join(f"'{r.node}'" for r in group[:4])
         more = f" and {len(group) - 4} more" if len(group) > 4 else ""
-        lines.append(f"  {reason}\n    {group[0].op}: {names}{more}")
+        lines.append(f"  {group[0].text}")
+        if group[0].op:
+            lines.append(f"    {group[0].op}: {names}{more}")
         if group[0].source:
             lines.append(f"    from {group[0].source}")
         if group[0].remedy:
@@ -131,9 +147,9 @@ def refused(source: Graph, refusals: Sequence[Remark]) -> Unsupported:
     return Unsupported("\n".join(lines), refusals)
 
 
-def group_by_reason(refusals: Sequence[Remark]) -> dict[str, list[Remark]]:
+def group_by_reason(refusals: Sequence[Remark]) -> list[list[Remark]]:
     """Put refusals with the same operator and text together."""
     groups: dict[tuple[str, str], list[Remark]] = {}
     for remark in refusals:
         groups.setdefault((remark.op, remark.text), []).append(remark)
-    return {text: group for (_, text), group in groups.items()}
+    return list(groups.values())

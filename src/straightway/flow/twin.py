@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from straightway.errors import Unsupported
+from straightway.flow.files import scratch
 from straightway.flow.tolerance import Check
 from straightway.flow.translate import Translation, read, translate
-from straightway.flow.verify import Feed, Verification, temporary, verify_file
+from straightway.flow.verify import Feed, Verification, verify_file
 from straightway.ingest.onnx import ShapeRequest
 from straightway.onnx_io.vary import is_uniform, varied
 from straightway.run.process import Child
@@ -36,8 +37,7 @@ def with_twin(
     if data is None:
         return found
     shapes = {v.name: v.shape for v in translation.source.inputs}
-    with temporary(".onnx") as path:
-        path.write_bytes(data)
+    with scratch(f"twin of {model.name}", data) as path:
         try:
             twin = translate(
                 read(path, ShapeRequest(shapes=shapes)),
@@ -45,8 +45,7 @@ def with_twin(
             )
         except Unsupported:
             return found
-        with temporary(".tflite") as draft:
-            draft.write_bytes(twin.written.data)
+        with scratch("twin.tflite", twin.written.data) as draft:
             second = verify_file(child, path, draft, twin, feeds[:1])
     return replace(
         found,

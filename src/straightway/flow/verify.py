@@ -1,18 +1,18 @@
 """Does the written file compute the same numbers? Asked of the engines, in a child process."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from straightway.errors import Mismatch, ToolFailed
+from straightway.errors import InvalidModel, InvalidRequest, Mismatch, ToolFailed
+from straightway.flow.files import scratch
 from straightway.flow.inputs import Arrays
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation
 from straightway.ir import Value
+from straightway.onnx_io import check as onnx_check
 from straightway.remark import Remark
 from straightway.run import litert, ort
 from straightway.run.litert import Ran
@@ -86,10 +86,34 @@ class Reference:
 
 
 def reference(child: Child, model: Path, inputs: Arrays) -> Reference:
-    """Run the model by onnxruntime with and without its optimisations."""
-    optimised = child.call(ort.run(model, inputs))
-    plain = child.call(ort.run(model, inputs, optimise=False))
+    """Run the model by onnxruntime with and without its optimisations.
+
+    Raises InvalidModel where it can't and ONNX's own inference says why, else ToolFailed, or
+    InvalidRequest for inputs that the model does not take.
+    """
+    try:
+        optimised = child.call(ort.run(model, inputs))
+        plain = child.call(ort.run(model, inputs, optimise=False))
+    except InvalidRequest as error:
+        raise InvalidRequest(
+            f"{model}: {error}; if the model is right, give other inputs with --inputs NPZ"
+        ) from error
+    except ToolFailed as error:
+        wrong = onnx_check.contradiction(model)
+        if wrong:
+            raise InvalidModel(f"{model}: {wrong}; and {error}") from error
+        raise
     return Reference(optimised=optimised, plain=plain)
+
+
+def run_written(child: Child, path: Path, arrays: Sequence[np.ndarray]) -> Ran:
+    """Run a file that we wrote; whatever LiteRT has against it is no fault of the user's."""
+    try:
+        return child.call(litert.run(path, arrays))
+    except (InvalidModel, InvalidRequest, ToolFailed) as error:
+        raise ToolFailed(
+            f"LiteRT does not run the written file, which is a fault of straightway: {error}"
+        ) from error
 
 
 def verify_file(
@@ -103,8 +127,9 @@ def verify_file(
     checks: list[Check] = []
     ran = None
     for feed in feeds:
-        ran = child.call(litert.run(result, list(feed.stored.values())))
-        checks += _outputs(translation, reference(child, model, feed.inputs), ran.outputs)
+        expected = reference(child, model, feed.inputs)
+        ran = run_written(child, result, list(feed.stored.values()))
+        checks += _outputs(translation, expected, ran.outputs)
     if ran is None:
         raise ValueError("there are no inputs to compare on")
     look = _Inside(child, model, translation, feeds[0])
@@ -196,9 +221,8 @@ class _Inside:
         lowered, layout = self.translation.lowered.values, self.translation.layout
         logical = [lowered[self.values[name]] for name in names]
         tensors = [layout.places[value].tensor for value in logical]
-        with temporary(".tflite") as path:
-            path.write_bytes(write(layout.graph, extra_outputs=tensors).data)
-            ran = self.child.call(litert.run(path, list(self.feed.stored.values())))
+        with scratch("look.tflite", write(layout.graph, extra_outputs=tensors).data) as path:
+            ran = run_written(self.child, path, list(self.feed.stored.values()))
         arrays = ran.outputs[-len(tensors) :]
         return [layout.restore(v, array) for v, array in zip(logical, arrays, strict=True)]
 
@@ -236,13 +260,6 @@ def batches(names: Sequence[str], size_of: Callable[[str], int]) -> Iterator[lis
         total += size
     if batch:
         yield batch
-
-
-@contextmanager
-def temporary(suffix: str) -> Iterator[Path]:
-    """A path for a file that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="straightway-") as folder:
-        yield Path(folder) / f"look{suffix}"
 
 
 def mismatch(model: Path, kept: Path | None, found: Verification) -> Mismatch:

@@ -9,6 +9,7 @@ from straightway.flow.measure import Measurement
 from straightway.flow.tolerance import Check
 from straightway.flow.verify import Difference, Verification
 from straightway.ir import Node
+from straightway.report.quantity import plural
 from straightway.report.summary import category_times
 from straightway.report.view import (
     CategoryTime,
@@ -95,8 +96,9 @@ def verdict_of(found: Verification) -> Verdict:
     worst = found.worst
     if found.equal:
         text = (
-            f"{len(found.outputs)} outputs on {found.seeds} sets of inputs and "
-            f"{len(found.interior)} interior values equal those of onnxruntime"
+            f"{plural(len(found.outputs) // found.seeds, 'output')} on "
+            f"{plural(found.seeds, 'set')} of inputs and "
+            f"{plural(len(found.interior), 'interior value')} equal those of onnxruntime"
         )
     else:
         text = f"'{worst.name}' {worst.reason}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import onnx
-import onnx.checker
+import onnx.shape_inference
 import onnx_ir
 
 from straightway.errors import InvalidModel, Unsupported
@@ -31,13 +31,14 @@ def check(proto: onnx.ModelProto, path: Path) -> None:
         _check_tensor(tensor, path)
 
 
-def fault(path: Path) -> str:
-    """What ONNX's own checker, types and shapes included, has against a file; "" if nothing."""
+def contradiction(path: Path) -> str:
+    """What ONNX's own inference has against the types and shapes of a file; "" if nothing."""
     try:
-        onnx.checker.check_model(str(path), full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        proto = onnx.load(str(path), load_external_data=False)
+        onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return lines[0][:300] if lines else type(error).__name__
+        return lines[-1][:300] if lines else type(error).__name__
     return ""
 
 

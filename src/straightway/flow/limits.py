@@ -1,0 +1,41 @@
+"""What no op needs to say of itself: the sizes and element types that a TFLite file can have."""
+
+from straightway.ingest.shapes import MOST_ELEMENTS
+from straightway.ir import Graph
+from straightway.remark import Remark
+from straightway.tflite.write import ELEMENT_TYPES
+
+STEP = "flow.limits"
+# LiteRT's Python interpreter neither takes nor hands out 4-bit arrays.
+CALLERS_TYPES = ELEMENT_TYPES.keys() - {"int4"}
+
+
+def oversized(graph: Graph) -> list[Remark]:
+    """Name each node that makes a tensor of more elements than kernels count."""
+    return [
+        Remark(
+            kind="missed",
+            step=STEP,
+            node=node.name,
+            op=str(node.op),
+            text=f"a tensor has at most {MOST_ELEMENTS:,} elements; '{v.name}' is {v.type}",
+            source=str(min(node.origins, default="")),
+        )
+        for node in graph.nodes
+        for v in node.outputs
+        if v.type is not None and v.type.is_static and v.type.size > MOST_ELEMENTS
+    ]
+
+
+def foreign(graph: Graph) -> list[Remark]:
+    """Name each input and output whose elements a caller can't hand over."""
+    return [
+        Remark(
+            kind="missed",
+            step=STEP,
+            node=value.name,
+            text=f"TFLite's callers hand over no {value.dtype.name}; '{value.name}' is {value.type}",
+        )
+        for value in dict.fromkeys((*graph.inputs, *graph.outputs))
+        if value.type is not None and value.dtype.name not in CALLERS_TYPES
+    ]
