@@ -16,6 +16,7 @@ FAMILIES = (
     "einsum",
     "norm",
     "microsoft",
+    "ml",
     "window",
     "transposed",
     "pool",

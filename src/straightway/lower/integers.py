@@ -81,7 +81,10 @@ def _rounds_up(g: Builder, a: Value, b: Value, remainder: Value) -> Value:
 
 
 def truncated_remainder(g: Builder, a: Value, b: Value) -> Value:
-    """Return the remainder that has the sign of the dividend, as C's fmod and % do."""
+    """Return the remainder that has the sign of the dividend, as C's fmod and % do.
+
+    The least int64 has no magnitude, so that it has no remainder here either.
+    """
     size = g.FLOOR_MOD(magnitude(g, a), magnitude(g, b))
     return g.MUL(size, sign(g, a))
 
