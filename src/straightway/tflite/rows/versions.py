@@ -101,26 +101,29 @@ def _grouped(node: Node) -> bool:
     return node.operands()[0].shape[-1] != node.operands()[1].shape[-1]
 
 
+# int16 with int8 weights is version 1: the rules for int16 ask for int16 weights
+INT8_FILTER = by_type("i8:3")
+
+
 def convolution(node: Node) -> int:
     """CONV_2D (:58)."""
     if _grouped(node):
         return 6
     if _hybrid(node):
         return 5 if per_channel(node, 1) else 2
-    return by_type("i16:4 i8:3")(node)
+    return INT8_FILTER(node)
 
 
 def depthwise(node: Node) -> int:
     """DEPTHWISE_CONV_2D (:108)."""
     if _hybrid(node):
         return 6 if per_channel(node, 1) else 4
-    dilated = highest(has_dilation("dilationHFactor"), has_dilation("dilationWFactor"))
-    return highest(by_type("i16:5 i8:3"), dilated)(node)
+    return highest(INT8_FILTER, when(_dilated, 2))(node)
 
 
-def has_dilation(name: str) -> Version:
-    """Version 2 where a dilation is not 1."""
-    return when(lambda node: node.attrs.get(name, 1) != 1, 2)
+def _dilated(node: Node) -> bool:
+    names = ("dilationHFactor", "dilationWFactor")
+    return any(node.attrs.get(name, 1) != 1 for name in names)
 
 
 def fully_connected(node: Node) -> int:

@@ -1,0 +1,12 @@
+"""Samples for every row."""
+
+from row_samples import elementwise, matrix, reduce, shape, window
+from row_samples.sample import Sample
+
+SAMPLES: list[Sample] = [
+    *elementwise.SAMPLES,
+    *shape.SAMPLES,
+    *reduce.SAMPLES,
+    *window.SAMPLES,
+    *matrix.SAMPLES,
+]
