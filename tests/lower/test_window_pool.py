@@ -73,7 +73,8 @@ def test_shapes_of_pools_agree_in_every_opset(opset):
     ("op", "attrs", "ops"),
     [
         ("MaxPool", {"kernel_shape": (2, 2), "strides": (2, 2)}, ["MAX_POOL_2D"]),
-        ("MaxPool", {"kernel_shape": (5, 5), "pads": (2, 2, 2, 2)}, ["MAX_POOL_2D"]),
+        ("MaxPool", {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1)}, ["MAX_POOL_2D"]),
+        ("MaxPool", {"kernel_shape": (5, 5), "pads": (2, 2, 2, 2)}, ["MAX_POOL_2D"] * 2),
         (
             "MaxPool",
             {"kernel_shape": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)},
@@ -88,7 +89,7 @@ def test_shapes_of_pools_agree_in_every_opset(opset):
                 "strides": (2, 2),
                 "count_include_pad": 1,
             },
-            ["PAD", "AVERAGE_POOL_2D"],
+            ["PAD", "DEPTHWISE_CONV_2D"],
         ),
         ("GlobalAveragePool", {}, ["MEAN"]),
         ("GlobalMaxPool", {}, ["REDUCE_MAX"]),

@@ -7,6 +7,7 @@ import numpy as np
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
+from straightway.lower.selection import every
 from straightway.lower.window import (
     CERTAIN,
     EXPLICIT,
@@ -14,7 +15,6 @@ from straightway.lower.window import (
     Span,
     Spans,
     Window,
-    every,
     is_certain,
     over_pairs,
     padded,
@@ -137,11 +137,15 @@ def maximum(g: Builder, x: Value, win: Window, out: list[TensorType]) -> Value:
     for d, span in enumerate(spans):
         if span.dilation > 1:
             x = dilated_max(g, x, d + 2, span, fill)
-    rest = tuple(Span(size=s.out, kernel=1, out=s.out) if s.dilation > 1 else s for s in spans)
+    rest = tuple(same_size(s.out) if s.dilation > 1 else s for s in spans)
 
     def slide(y: Value, some: Spans) -> Value:
         if all(s.is_identity for s in some):
             return y
+        if is_faster_apart(some):
+            first, second = some
+            y = slide(y, (first, same_size(second.size)))
+            return slide(y, (same_size(first.out), second))
         y, padding = padded(g, y, some, fill)
         kernel = tuple(s.kernel for s in some)
         return g.MAX_POOL_2D(y, filter=kernel, padding=padding, **steps(some))
@@ -149,15 +153,30 @@ def maximum(g: Builder, x: Value, win: Window, out: list[TensorType]) -> Value:
     return over_pairs(g, x, rest, slide)
 
 
+def same_size(size: int) -> Span:
+    """A window of one element, which leaves a dimension as it is."""
+    return Span(size=size, kernel=1, out=size)
+
+
+def is_faster_apart(spans: Spans) -> bool:
+    """Whether rows, then columns read so much less that two ops are faster than one.
+
+    Measured on XNNPACK, two against one: 3×3 1.6 times, 4×4 of stride 2 1.4 times, 5×5 0.7 times, 9×9
+    0.25 times, 5×5 of stride 2 as long.
+    """
+    if len(spans) != 2:
+        return False
+    (first, second) = spans
+    together = first.kernel * second.kernel
+    return together > 2 * (first.kernel * second.stride + second.kernel)
+
+
 def dilated_max(g: Builder, x: Value, axis: int, span: Span, fill: float) -> Value:
     """The greatest of the taps, each a slice: TFLite pools without dilation."""
     pairs = [(0, 0)] * x.rank
     pairs[axis] = (span.before, max(span.lacking, 0))
     x = g.pad(x, pairs, fill)
-    taps = [
-        every(g, x, axis, tap * span.dilation, count=span.out, stride=span.stride)
-        for tap in range(span.kernel)
-    ]
+    taps = [every(g, x, axis, span.places(tap)) for tap in range(span.kernel)]
     found = taps[0]
     for tap in taps[1:]:
         found = g.MAXIMUM(found, tap)
@@ -198,16 +217,19 @@ def average_pool(
     count_include_pad: int = 0,
     out: list[TensorType],
 ) -> Value:
-    """TFLite's SAME leaves padding out of the average; else a factor for each window sets it right.
+    """TFLite's SAME leaves padding out of the average; a factor sets right what counts otherwise.
 
-    Declared padding may count, what `ceil_mode` adds behind it never does.
+    Declared padding may count, what `ceil_mode` adds behind it never does. Padding that TFLite does
+    not know is left to a convolution, into which XNNPACK fuses it.
     """
     spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
 
     def slide(y: Value, some: Spans) -> Value:
         wanted = averaged(some, count_include_pad)
-        if any(s.dilation > 1 for s in some):
-            return rescaled(g, window_sum(g, y, some), 1 / wanted)
+        plain = all(s.dilation == 1 for s in some)
+        if not plain or not (all(s.is_valid for s in some) or all(s.is_same for s in some)):
+            share = 1 / wanted.min() if wanted.min() == wanted.max() else 1.0
+            return rescaled(g, window_sum(g, y, some, share), 1 / (wanted * share))
         kernel = tuple(s.kernel for s in some)
         y, padding = padded(g, y, some)
         y = g.AVERAGE_POOL_2D(y, filter=kernel, padding=padding, **steps(some))
@@ -233,16 +255,16 @@ def rescaled(g: Builder, x: Value, factors: np.ndarray) -> Value:
     return g.MUL(x, factors.astype(np.float32)[None, None])
 
 
-def window_sum(g: Builder, x: Value, spans: Spans) -> Value:
-    """Add up each window: a depthwise convolution with ones; padding is zero."""
+def window_sum(g: Builder, x: Value, spans: Spans, share: float = 1.0) -> Value:
+    """Add up a share of each element of a window: a depthwise convolution; padding is zero."""
     channels = x.shape[1]
     x, padding = padded(g, x, spans)
     kernel = tuple(s.kernel for s in spans)
-    ones = g.const(np.ones((channels, 1, *kernel), x.dtype))
+    weights = g.const(np.full((channels, 1, *kernel), share, x.dtype))
     zeros = g.const(np.zeros(channels, x.dtype))
     dilations = tuple(s.dilation for s in spans)
     options = {**steps(spans), "dilations": dilations, "padding": padding}
-    return g.DEPTHWISE_CONV_2D(x, ones, zeros, multiplier=1, **options)
+    return g.DEPTHWISE_CONV_2D(x, weights, zeros, multiplier=1, **options)
 
 
 def power(g: Builder, x: Value, p: float) -> Value:

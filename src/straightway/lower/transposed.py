@@ -13,15 +13,14 @@ import numpy as np
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
+from straightway.lower.selection import crop, join, part
 from straightway.lower.window import (
     FLAT,
     Span,
     Window,
     convolve,
     depth_taps,
-    every,
     no_bias,
-    part,
     spatial,
     unfolded,
     wave,
@@ -98,7 +97,7 @@ def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
     """Put dilation into the weights, as zeros between them."""
     for d, dilation in enumerate(dilations):
         size = (w.shape[d + 2] - 1) * dilation + 1
-        w = every(g, spaced(g, w, d + 2, dilation), d + 2, 0, count=size)
+        w = part(g, spaced(g, w, d + 2, dilation), d + 2, 0, size)
     return w
 
 
@@ -182,7 +181,7 @@ def grow_3d(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ..
     turned = g.transpose(g.reshape(flipped(g, w, (2,)), by_group), (0, 3, 1, 2, 4, 5))
     weights = g.reshape(turned, (w.shape[0] * depth.kernel, w.shape[1], *w.shape[3:]))
     y = grow_flat(g, joined, weights, bias, tuple(flat))
-    return every(g, unfolded(g, y, window.out), 2, cropped, count=depth.out)
+    return part(g, unfolded(g, y, window.out), 2, cropped, depth.out)
 
 
 def grow(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
@@ -196,7 +195,7 @@ def grow(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...])
     sizes = (*shape, *(s.full + max(-s.behind, 0) for s in spans))
     y = g.TRANSPOSE_CONV(x, w, bias, strides=strides, padding="VALID", output_shape=sizes)
     kept = (*shape, *(s.out for s in spans))
-    return part(g, y, (0, 0, *(s.before for s in spans)), kept)
+    return crop(g, y, (0, 0, *(s.before for s in spans)), kept)
 
 
 def lengthen(g: Builder, w: Value, extra: Sequence[int]) -> Value:
@@ -227,10 +226,10 @@ def by_groups(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, 
     step = x.shape[1] // group
     parts = []
     for k in range(group):
-        weights = every(g, w, 0, k * step, count=step)
-        own = every(g, bias, 0, k * width, count=width)
-        parts.append(grow(g, every(g, x, 1, k * step, count=step), weights, own, spans))
-    return g.CONCATENATION(*parts, axis=1)
+        weights = part(g, w, 0, k * step, step)
+        own = part(g, bias, 0, k * width, width)
+        parts.append(grow(g, part(g, x, 1, k * step, step), weights, own, spans))
+    return join(g, parts, 1)
 
 
 def depthwise(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
@@ -250,7 +249,7 @@ def depthwise(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, 
     )
     y = convolve(g, x, weights, bias, windows)
     kept = (*y.shape[:2], *(s.out for s in spans))
-    return part(g, y, (0, 0, *(max(s.before - s.kernel + 1, 0) for s in spans)), kept)
+    return crop(g, y, (0, 0, *(max(s.before - s.kernel + 1, 0) for s in spans)), kept)
 
 
 def spaced(g: Builder, x: Value, axis: int, stride: int) -> Value:

@@ -14,6 +14,7 @@ import numpy as np
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Need, case, lower, need, run
+from straightway.lower.selection import every, join, part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,11 @@ class Span:
         """Whether each window is one element, in order."""
         return self.kernel == 1 and self.stride == 1 and self.before == 0 and self.out == self.size
 
+    def places(self, tap: int) -> range:
+        """What one tap of every window reads of the padded dimension."""
+        start = tap * self.dilation
+        return range(start, start + self.out * self.stride, self.stride)
+
     def counts(self, before: int, after: int) -> np.ndarray:
         """Elements of each window that lie on the input or on so much padding around it."""
         starts = np.arange(self.out) * self.stride - self.before
@@ -124,7 +130,7 @@ def padded(g: Builder, x: Value, spans: Spans, fill: float = 0.0) -> tuple[Value
         return x, "SAME"
     for d, s in enumerate(spans):
         if s.lacking <= -s.stride:
-            x = every(g, x, d + 2, 0, count=s.size + s.lacking)
+            x = part(g, x, d + 2, 0, s.size + s.lacking)
     pairs = [(s.before, max(s.lacking, 0)) for s in spans]
     return g.pad(x, [(0, 0), (0, 0), *pairs], fill), "VALID"
 
@@ -132,28 +138,6 @@ def padded(g: Builder, x: Value, spans: Spans, fill: float = 0.0) -> tuple[Value
 def steps(spans: Spans) -> dict[str, tuple[int, ...]]:
     """Return the options that every window op takes."""
     return {"strides": tuple(s.stride for s in spans)}
-
-
-def part(g: Builder, x: Value, begin: Sequence[int], size: Sequence[int]) -> Value:
-    """Take a block of elements."""
-    if tuple(size) == x.shape:
-        return x
-    if x.const is not None:
-        ends = zip(begin, size, strict=True)
-        return g.const(x.const[tuple(slice(b, b + n) for b, n in ends)])
-    return g.SLICE(x, begin=tuple(begin), size=tuple(size))
-
-
-def every(g: Builder, x: Value, axis: int, start: int, *, count: int, stride: int = 1) -> Value:
-    """Take `count` elements along an axis, from `start`, `stride` apart."""
-    begin, end, step = [0] * x.rank, list(x.shape), [1] * x.rank
-    begin[axis], step[axis] = start, stride
-    if stride == 1 or count == 1:
-        end[axis] = count
-        return part(g, x, begin, end)
-    end[axis] = start + (count - 1) * stride + 1
-    marks = {"begin": tuple(begin), "end": tuple(end), "strides": tuple(step)}
-    return g.STRIDED_SLICE(x, **marks, end_mask=(0,) * x.rank)
 
 
 Slide = Callable[[Value, Spans], Value]
@@ -299,10 +283,10 @@ def depth_taps(g: Builder, x: Value, depth: Span, groups: int) -> Value:
     x = g.pad(x, [(0, 0), (0, 0), (depth.before, max(depth.lacking, 0)), (0, 0), (0, 0)])
     taps = []
     for tap in range(depth.kernel):
-        y = every(g, x, 2, tap * depth.dilation, count=depth.out, stride=depth.stride)
+        y = every(g, x, 2, depth.places(tap))
         y = g.reshape(g.transpose(y, (0, 2, 1, 3, 4)), lead)
         taps.append(g.reshape(y, (lead[0], groups, channels // groups, *sizes)))
-    joined = taps[0] if len(taps) == 1 else g.CONCATENATION(*taps, axis=2)
+    joined = join(g, taps, 2)
     return g.reshape(joined, (lead[0], channels * depth.kernel, *sizes))
 
 
