@@ -90,7 +90,8 @@ def frozen(
 
 
 def _is_constant(lowering: Lowering, position: int, node: onnx.NodeProto) -> bool:
-    names = [i.name.lower() for i in onnx.defs.get_schema(node.op_type).inputs]
+    schema = onnx.defs.get_schema(node.op_type, domain=node.domain)
+    names = [i.name.lower() for i in schema.inputs]
     own = [p for p in lowering.parameters if p.kind is p.POSITIONAL_ONLY]
     by_place = own[position].annotation if position < len(own) else None
     by_name = {p.name.rstrip("_"): p.annotation for p in lowering.parameters}

@@ -13,6 +13,8 @@ from straightway.lower.declare import Const, Ints, Lowering, Need
 from straightway.onnx_io.schema import Schema, schema
 
 Arguments = dict[str, Any]
+# The type of a result that nobody uses, where no one knows it.
+UNKNOWN = TensorType(dtype=np.dtype(object), shape=())
 # What opset 1 said of memory, and not of values.
 HINT = "consumed_inputs"
 
@@ -64,7 +66,7 @@ class _Binder:
         if parameter.name == "node":
             return self.node
         if parameter.name == "out":
-            return [v.known_type for v in self.node.outputs if v.name]
+            return [v.type or UNKNOWN for v in self.node.outputs]
         kind = parameter.annotation
         if dataclasses.is_dataclass(kind) and kind not in (Value, TensorType):
             names = [f.name for f in dataclasses.fields(kind)]

@@ -15,6 +15,7 @@ FAMILIES = (
     "matrix",
     "einsum",
     "norm",
+    "attention",
     "microsoft",
     "ml",
     "window",

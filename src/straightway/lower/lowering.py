@@ -100,7 +100,7 @@ class _Lowerer:
         if lowering is None:
             raise no_lowering(node)
         for value in node.outputs:
-            if value.type is None or not value.type.is_static:
+            if value.uses and (value.type is None or not value.type.is_static):
                 raise Unsupported(f"the type of result '{value.name}' is not known: {value.type}")
         arguments = bind(lowering, node, [self.operand(v) for v in node.inputs])
         check(lowering.needs, arguments)
@@ -120,7 +120,7 @@ class _Lowerer:
     def refuse_empty_outputs(self, node: Node) -> None:
         """Raise Impossible where the model returns a tensor without elements."""
         for value in node.outputs:
-            if value.known_type.size == 0 and self.source.is_output(value):
+            if self.source.is_output(value) and value.known_type.size == 0:
                 raise Impossible(
                     f"LiteRT's interpreter hands out no empty tensor; got {value.type}",
                     kernel="interpreter_wrapper.cc: GetTensor",
@@ -128,6 +128,8 @@ class _Lowerer:
 
     def settle(self, node: Node, value: Value, result: Value) -> None:
         """Let `result` stand for the model's value, under its name, if its type is the same."""
+        if value.type is None and not value.uses:
+            return
         if result.type != value.type:
             raise Bug(
                 f"lowering of {node.op} '{node.name}' gives {result.type} for '{value.name}', "
