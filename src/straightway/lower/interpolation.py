@@ -31,6 +31,11 @@ class Stretch:
         """The size of the result before it was rounded down."""
         return self.size * self.scale
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is asked of this axis."""
+        return self.scale == 1 and self.region == (0.0, 1.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpolation:
@@ -46,7 +51,7 @@ class Interpolation:
     def coordinates(self, axis: Stretch, length: float | None = None) -> np.ndarray:
         """Return the source coordinate of each element; `length`: the result's size, if not rounded."""
         x = np.arange(axis.out, dtype=np.float32)
-        if axis.scale == 1 and axis.region == (0.0, 1.0):
+        if axis.is_whole:
             return x
         wide = np.float32(axis.out if length is None else length)
         transform = TRANSFORMS[self.coordinate_transformation_mode]
@@ -92,6 +97,20 @@ class Interpolation:
         x = self.coordinates(axis)
         return (x < 0) | (x > axis.size - 1)
 
+    def keeps(self, axis: Stretch) -> bool:
+        """Whether every element stays what it is."""
+        if axis.is_whole or axis.out != axis.size:
+            return axis.is_whole
+        if self.outside(axis).any():
+            return False
+        if self.mode == "nearest":
+            return np.array_equal(self.indices(axis), np.arange(axis.size))
+        return np.allclose(self.matrix(axis), np.eye(axis.size))
+
+    def is_plain(self, axis: Stretch) -> bool:
+        """Whether two neighbours are weighed by their distance: all that TFLite's bilinear does."""
+        return self.mode == "linear" and (not self.antialias or axis.scale >= 1)
+
     def is_ambiguous(self, axis: Stretch) -> bool:
         """Whether ONNX's reference and ONNX Runtime differ.
 
@@ -100,8 +119,7 @@ class Interpolation:
         of pytorch_half_pixel the reference starts at -0.5, which shows in cubic mode.
         """
         if axis.out == axis.size:
-            same = np.allclose(self.matrix(axis), np.eye(axis.size))
-            return not same or bool(self.outside(axis).any())
+            return not self.keeps(axis)
         single = self.coordinate_transformation_mode == "pytorch_half_pixel" and axis.out == 1
         if single and self.mode == "cubic":
             return True
@@ -227,15 +245,12 @@ def tflite_nearest(centers: Centers, size: int, out: int) -> np.ndarray | None:
 
 
 def tflite_bilinear(centers: Centers, size: int, out: int) -> np.ndarray:
-    """Return the weights [out, size] of RESIZE_BILINEAR (internal/reference/resize_bilinear.h)."""
+    """Return the source coordinates of RESIZE_BILINEAR (internal/reference/resize_bilinear.h).
+
+    What lies outside weighs the first or the last element only: the coordinate of that element.
+    """
     x = np.arange(out, dtype=np.float32)
     scale = tflite_scale(centers, size, out)
     half = np.float32(0.5)
     x = (x + half) * scale - half if centers.half_pixel_centers else x * scale
-    below = np.maximum(np.floor(x), 0).astype(int)
-    above = np.minimum(np.ceil(x), size - 1).astype(int)
-    matrix = np.zeros((out, size))
-    rows = np.arange(out)
-    np.add.at(matrix, (rows, below), 1 - (x - below))
-    np.add.at(matrix, (rows, above), x - below)
-    return matrix
+    return np.clip(x, 0, size - 1)

@@ -198,25 +198,25 @@ def stretch(
     g: Builder, x: Value, how: Interpolation, axes: Stretches, extrapolation: float
 ) -> Value:
     """Resize every axis that changes."""
-    outside = [how.outside(s) for s in axes]
-    matrices = [how.matrix(s) for s in axes]
-    if not any(m.any() for m in outside):
-        same = [m.shape[0] == m.shape[1] and np.array_equal(m, np.eye(len(m))) for m in matrices]
-        todo = [d for d, is_same in enumerate(same) if not is_same]
-        if how.mode == "nearest" and is_repeated(x, how, axes, todo):
-            for d in reversed(todo):
-                x = repeated(g, x, d, axes[d].out // axes[d].size)
-            return x
-        found = by_tflite(g, x, how, axes, todo)
-        if found is not None:
-            return found
+    todo = [d for d, axis in enumerate(axes) if not how.keeps(axis)]
+    outside = {d: how.outside(axes[d]) for d in todo}
+    if any(mask.any() for mask in outside.values()):
+        for d, away in outside.items():
+            x = product(g, x, d, np.where(away[:, None], 0, how.matrix(axes[d])))
+        return extrapolated(g, x, outside, extrapolation)
+    if how.mode == "nearest" and is_repeated(x, how, axes, todo):
+        for d in reversed(todo):
+            x = repeated(g, x, d, axes[d].out // axes[d].size)
+        return x
+    found = by_tflite(g, x, how, axes, todo)
+    if found is not None:
+        return found
+    for d in todo:
         if how.mode == "nearest":
-            for d in todo:
-                x = take(g, x, how.indices(axes[d]).tolist(), d)
-            return x
-    for d, (matrix, away) in enumerate(zip(matrices, outside, strict=True)):
-        x = product(g, x, d, np.where(away[:, None], 0, matrix))
-    return extrapolated(g, x, outside, extrapolation)
+            x = take(g, x, how.indices(axes[d]).tolist(), d)
+        else:
+            x = product(g, x, d, how.matrix(axes[d]))
+    return x
 
 
 def is_repeated(x: Value, how: Interpolation, axes: Stretches, todo: list[int]) -> bool:
@@ -275,9 +275,10 @@ def picks_same(centers: Centers, how: Interpolation, axis: Stretch) -> bool:
 
 
 def weighs_same(centers: Centers, how: Interpolation, axis: Stretch) -> bool:
-    """Whether TFLite's weights are the model's."""
+    """Whether TFLite's weights are the model's: they follow from the coordinates."""
     found = tflite_bilinear(centers, axis.size, axis.out)
-    return bool(np.abs(found - how.matrix(axis)).max() < SAME_WEIGHT)
+    wanted = np.clip(how.coordinates(axis), 0, axis.size - 1)
+    return how.is_plain(axis) and bool(np.abs(found - wanted).max() < SAME_WEIGHT)
 
 
 def product(g: Builder, x: Value, axis: int, matrix: np.ndarray) -> Value:
@@ -286,8 +287,6 @@ def product(g: Builder, x: Value, axis: int, matrix: np.ndarray) -> Value:
     Spatial axes are written as matrix · [spatial, rest·channels], so that an image stored channels
     last moves nowhere.
     """
-    if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix))):
-        return x
     weights = g.const(matrix.astype(np.float32))
     if axis < 2:
         return g.FULLY_CONNECTED(x, weights, np.zeros(len(matrix), np.float32), axis=axis)
@@ -299,12 +298,9 @@ def product(g: Builder, x: Value, axis: int, matrix: np.ndarray) -> Value:
     return g.transpose(y, [order.index(d) for d in range(x.rank)])
 
 
-def extrapolated(g: Builder, x: Value, outside: list[np.ndarray], value: float) -> Value:
+def extrapolated(g: Builder, x: Value, outside: dict[int, np.ndarray], value: float) -> Value:
     """Put `value` where an element lies outside along any axis; those elements are zero so far."""
-    shapes = [[-1 if e == d else 1 for e in range(x.rank)] for d in range(x.rank)]
     away = np.zeros((1,) * x.rank, bool)
-    for mask, shape in zip(outside, shapes, strict=True):
-        away = away | mask.reshape(shape) if mask.any() else away
-    if not value or not away.any():
-        return x
-    return g.ADD(x, np.where(away, value, 0).astype(np.float32))
+    for d, mask in outside.items():
+        away = away | mask.reshape([-1 if e == d else 1 for e in range(x.rank)])
+    return g.ADD(x, np.where(away, value, 0).astype(np.float32)) if value else x
