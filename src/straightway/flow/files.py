@@ -22,11 +22,17 @@ def check_output(output: Path, *sources: Path) -> None:
             return
         if not output.is_file():
             raise InvalidRequest(f"{output}: is no regular file; give another output")
-        for source in sources:
-            if source.exists() and output.samefile(source):
-                raise InvalidRequest(f"{output}: is the input; give another output")
+        if any(_same(output, source) for source in sources):
+            raise InvalidRequest(f"{output}: is the input; give another output")
     except (OSError, ValueError) as error:  # too long a name, a folder without access, a zero byte
         raise InvalidRequest(f"{output}: cannot be written: {error}") from error
+
+
+def _same(output: Path, source: Path) -> bool:
+    try:
+        return output.samefile(source)
+    except (OSError, ValueError):  # no file: whoever reads the source says so
+        return False
 
 
 def check_model_output(output: Path, model: Path, *sources: Path) -> None:

@@ -11,6 +11,7 @@ from straightway.flow import limits
 from straightway.ingest.onnx import ShapeRequest, ingest
 from straightway.ir import Graph, Value
 from straightway.ir.verify import verify
+from straightway.lower import inline
 from straightway.lower.lowering import Lowered, lower_graph
 from straightway.passes import activation
 from straightway.passes.pipeline import prepare
@@ -85,6 +86,8 @@ def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
     node_count = sum(1 for _ in source.nodes)
     names = frozenset(value.name for node in source.nodes for value in node.outputs)
     remarks = prepare(source)
+    while inlined := inline.run(source):
+        remarks += inlined + prepare(source)
     watch.lap("prepare")
     lowered = _lowered(source)
     remarks += activation.run(lowered.graph)
@@ -117,6 +120,7 @@ def drop_dead(graph: Graph) -> None:
 
 def _lowered(source: Graph) -> Lowered:
     """Lower the graph, or raise Unsupported with all that stands against it."""
+    limits.check_sizes(source)
     oversized = limits.oversized(source)
     if oversized:  # a lowering may make constants of these shapes
         raise refused(source, oversized)

@@ -23,8 +23,8 @@ FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*(?:\n\s+(?
 def ingest(path: Path, request: ShapeRequest | None = None) -> Graph:
     """Read an ONNX file into a graph whose inputs have the requested shapes.
 
-    Raises InvalidModel for a damaged file, InvalidRequest for a symbol or input that the model does
-    not have, Unsupported where symbolic dimensions remain (all named, with the line to type).
+    Raises InvalidModel for a damaged file, InvalidRequest for a file, symbol or input that there is
+    not, Unsupported where symbolic dimensions remain (all named, with the line to type).
     """
     model = onnx_read.read(path)
     reader = _Reader(path, dict(model.opset_imports))
@@ -170,6 +170,23 @@ class _Reader:
         if isinstance(value, tuple) and value and isinstance(value[0], onnx_ir.Graph):
             return tuple(self.read_graph(inner) for inner in value)
         return value
+
+
+def ingest_body(graph: Graph, node: Node, body: onnx_ir.Model) -> list[Value]:
+    """Put the nodes of a function's body before `node`; return what stands for its results.
+
+    The body's inputs are the operands of `node` that are present, in order.
+    """
+    reader = _Reader(Path(node.name), dict(body.opset_imports))
+    for source, value in zip(body.graph.inputs, node.operands(), strict=True):
+        reader.values[id(source)] = value
+    reader.read_constants(graph, body.graph)
+    for inner in reader.ordered(body.graph):
+        made = reader.read_node(graph, inner)
+        made.origins, made.name = node.origins, node.name
+        edit.insert(graph, made, node)
+    user = f"the body of {node.op}"
+    return [reader.known(value, user) for value in body.graph.outputs]
 
 
 def all_in_order(nodes: Sequence[onnx_ir.Node]) -> bool:

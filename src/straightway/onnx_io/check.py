@@ -143,7 +143,7 @@ def external_files(proto: onnx.ModelProto, path: Path) -> set[Path]:
     found = set()
     for tensor in tensors(proto.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            found.add((path.parent / _entries(tensor).get("location", "")).resolve())
+            found.add(path.parent / _entries(tensor).get("location", ""))
     return found
 
 
@@ -173,15 +173,15 @@ def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
 def _external_file(location: str, path: Path, where: str) -> Path:
     """The file at `location`, which must be in the model's folder, links followed."""
     parts = PurePosixPath(location.replace("\\", "/")).parts
-    leaves = not parts or parts[0] == "/" or ".." in parts or ":" in parts[0]
+    leaves = not parts or parts[0].startswith("/") or ".." in parts or ":" in parts[0]
     if leaves or "\0" in location:
         raise InvalidModel(f"{where} must lie beside the model; its location is '{location}'")
     folder = path.parent.resolve()
     try:
         target = (folder / location).resolve()
         is_file = target.is_file()
-    except OSError as error:  # a name that is too long, a ring of links
-        raise InvalidModel(f"{where} cannot be read: {error.strerror}: '{location}'") from error
+    except (OSError, RuntimeError) as error:  # a name that is too long, a ring of links
+        raise InvalidModel(f"{where} cannot be read, '{location}': {error}") from error
     if not target.is_relative_to(folder):
         raise InvalidModel(f"{where} leaves the model's folder: '{location}'")
     if not is_file:

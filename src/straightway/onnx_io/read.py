@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir
 
-from straightway.errors import InvalidModel, Unsupported
+from straightway.errors import InvalidModel, InvalidRequest, Unsupported
 from straightway.onnx_io import check
 
 # It warns of what is refused here; without a handler, Python prints that to stderr.
@@ -53,7 +53,7 @@ def _first_line(error: BaseException) -> str:
 def parse(path: Path) -> onnx.ModelProto:
     """Read the bytes of a model, without a look at what they say.
 
-    Raises InvalidModel for a file that holds no model.
+    Raises InvalidModel for a file that holds no model, InvalidRequest where no file can be read.
     """
     data = _file_bytes(path)
     try:
@@ -68,6 +68,8 @@ def parse(path: Path) -> onnx.ModelProto:
 
 def _file_bytes(path: Path) -> bytes:
     try:
+        if not path.exists():
+            raise InvalidRequest(f"{path}: there is no such file")
         if path.is_dir():
             raise InvalidModel(f"{path}: is a directory; an ONNX model is one file")
         size = path.stat().st_size
@@ -79,8 +81,8 @@ def _file_bytes(path: Path) -> bytes:
                 "Save the weights as external data"
             )
         return path.read_bytes()
-    except OSError as error:
-        raise InvalidModel(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # no access, too long a name, a zero byte in it
+        raise InvalidRequest(f"{path}: cannot be read: {error}") from error
 
 
 def _check_frame(proto: onnx.ModelProto, path: Path) -> None:

@@ -40,7 +40,7 @@ class Schema:
 @cache
 def schema(op: Op) -> Schema | None:
     """Return the schema that holds at the opset `op.version`, or None for an unknown operator."""
-    found = _official(op)
+    found = official(op)
     if found is None:
         return None
     variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
@@ -61,7 +61,8 @@ def schema(op: Op) -> Schema | None:
 
 
 @cache
-def _official(op: Op) -> onnx.defs.OpSchema | None:
+def official(op: Op) -> onnx.defs.OpSchema | None:
+    """ONNX's own schema object."""
     domain = DOMAINS.get(op.dialect, op.dialect)
     try:
         return onnx.defs.get_schema(op.name, max(op.version, 1), domain)
@@ -88,11 +89,11 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
     ONNX's message where the operands contradict the operator.
     """
     newest = node.op.dialect == "onnx" and node.op.name in SHAPED_BY_NEWEST
-    found = _official(replace(node.op, version=NEWEST_OPSET) if newest else node.op)
+    found = official(replace(node.op, version=NEWEST_OPSET) if newest else node.op)
     if found is None:
         return [None] * len(node.outputs)
     proto = to_proto(node)
-    types = {v.name: _type_proto(v.type) for v in node.operands() if v.type is not None}
+    types = {v.name: type_proto(v.type) for v in node.operands() if v.type is not None}
     data = {
         v.name: onnx.numpy_helper.from_array(np.ascontiguousarray(v.const), v.name)
         for v in node.operands()
@@ -131,7 +132,8 @@ def _attribute(key: str, value: Any) -> onnx.AttributeProto:
     return onnx.helper.make_attribute(key, value)
 
 
-def _type_proto(kind: TensorType) -> onnx.TypeProto:
+def type_proto(kind: TensorType) -> onnx.TypeProto:
+    """Write a type as ONNX has it."""
     element = onnx.helper.np_dtype_to_tensor_dtype(kind.dtype)
     return onnx.helper.make_tensor_type_proto(element, _dims(kind))
 

@@ -1,0 +1,116 @@
+"""Models whose weights lie in another file: wrong in every way."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bad_models import Bad
+from onnx import TensorProto
+
+from onnx_io.small_models import model, node, save, tensor
+from straightway.errors import InvalidModel
+
+ROWS, COLUMNS = 2, 3
+SIZE_BYTES = 4 * ROWS * COLUMNS
+
+
+def external(folder: Path, **entries: str) -> Path:
+    """A model `m.onnx` whose only weights lie where `entries` say."""
+    proto = model(
+        [node("Add", "x w", "y")], [tensor("x", [ROWS, COLUMNS])], [tensor("y", [ROWS, COLUMNS])]
+    )
+    made = proto.graph.initializer.add(
+        name="w", data_type=TensorProto.FLOAT, dims=[ROWS, COLUMNS], data_location=1
+    )
+    for key, value in entries.items():
+        made.external_data.add(key=key, value=value)
+    return save(proto, folder / "m.onnx")
+
+
+def stored(folder: Path, size_bytes: int = SIZE_BYTES, name: str = "w.bin") -> None:
+    """Write the file of weights."""
+    (folder / name).write_bytes(np.arange(size_bytes, dtype=np.uint8).tobytes())
+
+
+def beside(size_bytes: int = SIZE_BYTES, **entries: str) -> Callable[[Path], Path]:
+    """A model with a file of weights beside it."""
+
+    def make(folder: Path) -> Path:
+        stored(folder, size_bytes)
+        return external(folder, **{"location": "w.bin", **entries})
+
+    return make
+
+
+def linked_out(folder: Path) -> Path:
+    """The file of weights is a link to one in another folder."""
+    inside = folder / "inside"
+    inside.mkdir()
+    stored(folder)
+    (inside / "link.bin").symlink_to(folder / "w.bin")
+    return external(inside, location="link.bin")
+
+
+def linked_folder(folder: Path) -> Path:
+    """The folder of the weights is a link to another one."""
+    inside, outside = folder / "inside", folder / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    stored(outside)
+    (inside / "sub").symlink_to(outside)
+    return external(inside, location="sub/w.bin")
+
+
+def above(location: str) -> Callable[[Path], Path]:
+    """The weights are there, but above the model."""
+
+    def make(folder: Path) -> Path:
+        stored(folder)
+        inside = folder / "inside"
+        inside.mkdir()
+        return external(inside, location=location)
+
+    return make
+
+
+def ring(folder: Path) -> Path:
+    """A link to itself."""
+    (folder / "w.bin").symlink_to(folder / "w.bin")
+    return external(folder, location="w.bin")
+
+
+def _bad(name: str, make: Callable[[Path], Path], *words: str) -> Bad:
+    return Bad(name=f"external {name}", make=make, error=InvalidModel, words=["'w'", *words])
+
+
+def _at(location: str) -> Callable[[Path], Any]:
+    return lambda folder: external(folder, location=location)
+
+
+EXTERNAL = [
+    _bad("missing", _at("w.bin"), "is missing: 'w.bin'"),
+    _bad("a folder", _at("."), "must lie beside the model"),
+    _bad("nowhere", external, "must lie beside the model", "location is ''"),
+    _bad("above", above("../w.bin"), "must lie beside the model", "'../w.bin'"),
+    _bad("above by a detour", above("sub/../../w.bin"), "must lie beside the model"),
+    _bad("above, Windows", above("..\\w.bin"), "must lie beside the model"),
+    _bad("absolute", lambda f: external(f, location=str(f / "w.bin")), "must lie beside the model"),
+    _bad("absolute, Windows", _at("C:\\w.bin"), "must lie beside the model"),
+    _bad("absolute, network", _at("\\\\host\\w.bin"), "must lie beside the model"),
+    _bad("linked out", linked_out, "leaves the model's folder"),
+    _bad("linked folder", linked_folder, "leaves the model's folder"),
+    _bad("ring of links", ring, "external data"),
+    _bad("zero byte in the name", _at("w\0.bin"), "must lie beside the model"),
+    _bad("endless name", _at("w" * 5000), "external data"),
+    _bad("too short", beside(SIZE_BYTES - 4), "needs bytes 0 to 24", "it has 20"),
+    _bad("too short, no length", beside(SIZE_BYTES - 4), "needs bytes 0 to 24"),
+    _bad("too short after the offset", beside(offset="8"), "needs bytes 8 to 32", "it has 24"),
+    _bad("negative offset", beside(offset="-4"), "'-4'"),
+    _bad("huge offset", beside(offset="9" * 30), "9999"),
+    _bad("largest offset", beside(offset=str(2**63 - 1)), "it has 24"),
+    _bad("offset in words", beside(offset="four"), "'four'"),
+    _bad("negative length", beside(length="-24"), "'-24'"),
+    _bad("length of other weights", beside(48, length="48"), "has 48 bytes", "need 24"),
+    _bad("length too short", beside(length="20"), "has 20 bytes", "need 24"),
+]
