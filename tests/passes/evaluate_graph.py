@@ -188,10 +188,11 @@ def write(graph, also=()):
     return helper.make_model(proto, opset_imports=imports, ir_version=10)
 
 
-def run(model, feeds):
-    """Run a model without optimisation; returns its outputs in order."""
+def run(model, feeds, *, optimised=False):
+    """Run a model, without optimisation unless told; returns its outputs in order."""
     options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not optimised:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     source = model if isinstance(model, str) else model.SerializeToString()

@@ -10,7 +10,7 @@ from evaluate_graph import ingest_model
 from models import graph_of, names
 from onnx import numpy_helper
 
-from straightway.passes import evaluate_create, fold
+from straightway.passes import fold
 from straightway.passes.dedup import RANDOM
 from straightway.passes.evaluate import EVALUATORS, evaluate
 from straightway.passes.evaluator import UnfoldableError
@@ -28,6 +28,7 @@ UNFOLDED = {
     "is older than opset",
     "lies outside",
     "that is not zero",
+    "no known size",
 }
 
 
@@ -329,23 +330,33 @@ def test_huge_results_are_never_made(text, constants):
     assert any("bytes" in remark.text for remark in remarks)
 
 
-def test_large_results_of_large_operands_are_made(monkeypatch):
-    monkeypatch.setattr(evaluate_create, "MOST_RESULT_BYTES", 100)
-    large, small = np.ones(1000, np.float32), np.ones(10, np.float32)
-    assert folded("() => (y) { y = Relu(x) }", x=large).size == 1000
-    graph = graph_of("() => (y) { y = Tile(x, r) }", x=small, r=np.array([100]))
-    fold.run(graph)
-    assert names(graph) == ["Tile"]
+def test_a_model_with_large_constants_may_make_larger_ones(monkeypatch):
+    """Int4 becomes float32; a Tile to ten times as much does not fold."""
+    monkeypatch.setattr(fold, "MOST_RESULT_BYTES", 100)
+    for repeats, left in [(8, "Identity"), (10, "Tile")]:
+        text = "() => (y) { y = Tile(x, r) }"
+        graph = graph_of(text, x=np.ones(100, np.float32), r=np.array([repeats]))
+        fold.run(graph)
+        assert names(graph) == [left]
 
 
 def test_many_constants_may_not_grow_the_model_without_end(monkeypatch):
-    monkeypatch.setattr(fold, "MOST_GROWTH_BYTES", 10_000)
+    monkeypatch.setattr(fold, "MOST_ADDED_BYTES", 10_000)
     body = " ".join(f"a{i} = ConstantOfShape(s)  b{i} = Relu(a{i})" for i in range(20))
     total = ", ".join(f"b{i}" for i in range(20))
     graph = graph_of(f"() => (y) {{ {body} y = Sum({total}) }}", s=np.array([1000]))
     remarks = fold.run(graph)
-    assert names(graph).count("ConstantOfShape") == 18
-    assert any("may grow by" in remark.text for remark in remarks)
+    assert names(graph).count("ConstantOfShape") == 19
+    assert any("are left for constants" in remark.text for remark in remarks)
+
+
+def test_ranges_stop_when_nothing_is_left(monkeypatch):
+    monkeypatch.setattr(fold, "MOST_ADDED_BYTES", 0)
+    monkeypatch.setattr(fold, "STEPS", 0)
+    numbers = dict(zip("abc", map(np.int64, (0, 9, 1)), strict=True))
+    graph = graph_of("() => (y) { y = Range(a, b, c) }", **numbers)
+    fold.run(graph)
+    assert names(graph) == ["Range"]
 
 
 def test_long_products_stay():

@@ -41,18 +41,40 @@ EVALUATORS = _joined(
 )
 
 
-def evaluate(node: Node, results: Sequence[TensorType | None]) -> list[np.ndarray]:
+# Results whose size inference leaves open; their evaluators look at it themselves, or it is no larger
+# than a few times the operands.
+OF_OPEN_SIZE = frozenset(
+    {
+        "BlackmanWindow",
+        "Compress",
+        "Constant",
+        "HammingWindow",
+        "HannWindow",
+        "NonZero",
+        "OneHot",
+        "Range",
+    }
+)
+
+
+def evaluate(
+    node: Node,
+    results: Sequence[TensorType | None],
+    most_bytes: int = evaluate_create.MOST_RESULT_BYTES,
+) -> list[np.ndarray]:
     """Compute the results of a node whose operands are all constants, typed as `results` say.
 
-    Raises UnfoldableError, with the reason, where the node is better left as it is.
+    Raises UnfoldableError, with the reason, where the node is better left as it is: one reason is a
+    result of more than `most_bytes`, which is never made.
     """
     evaluator = EVALUATORS.get(node.op.name) if node.op.dialect == "onnx" else None
     if evaluator is None:
         raise UnfoldableError(f"{node.op} is not evaluated")
-    operand_bytes = sum(v.const.nbytes for v in node.operands() if v.const is not None)
     for kind in results:
         if kind is not None and kind.is_static:
-            refuse_large(kind.dims, kind.dtype.itemsize, operand_bytes)
+            refuse_large(kind.dims, kind.dtype.itemsize, most_bytes)
+        elif node.op.name not in OF_OPEN_SIZE or most_bytes <= 0:
+            raise UnfoldableError("its result has no known size")
     try:
         with np.errstate(all="ignore"):
             found = evaluator.run(node, results)

@@ -9,17 +9,20 @@ from straightway.passes.arguments import integers
 from straightway.passes.evaluator import Call, Result, Table, UnfoldableError
 
 TABLE = Table()
-# Larger results are left to the run time, unless the operands are as large already.
+# Larger results are left to the run time, unless the model itself has constants as large.
 MOST_RESULT_BYTES = 256 * 2**20
 
 
-def refuse_large(shape: tuple[int, ...], itemsize_bytes: int, operand_bytes: int = 0) -> None:
+def refuse_large(
+    shape: tuple[int, ...], itemsize_bytes: int, most_bytes: int | None = None
+) -> None:
     """Raise UnfoldableError before anything of this shape is made, if it is too large."""
+    limit_bytes = MOST_RESULT_BYTES if most_bytes is None else most_bytes
     size_bytes = math.prod(shape) * itemsize_bytes
-    if size_bytes > max(MOST_RESULT_BYTES, operand_bytes):
+    if size_bytes > limit_bytes:
         raise UnfoldableError(
-            f"its result {list(shape)} takes {size_bytes:,} bytes, more than the {MOST_RESULT_BYTES:,} "
-            "that a constant may take"
+            f"its result {list(shape)} would take {size_bytes:,} bytes; {limit_bytes:,} are left "
+            "for constants"
         )
 
 
@@ -56,7 +59,6 @@ def constant_of_shape(shape: np.ndarray, /, *, value: np.ndarray | None = None) 
     """Fill a shape with one number, 0.0 without another."""
     fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
     target = integers(shape) or ()
-    refuse_large(target, fill.dtype.itemsize)
     return np.full(target, fill.reshape(-1)[0], fill.dtype)
 
 

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from straightway.passes.evaluate_create import refuse_large
 from straightway.passes.evaluator import Result, Table, UnfoldableError
 
 TABLE = Table()
@@ -19,7 +18,6 @@ def _product(a: np.ndarray, b: np.ndarray) -> Result:
         shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         rows = a.shape[-2] if a.ndim > 1 else 1
         columns = b.shape[-1] if b.ndim > 1 else 1
-        refuse_large((*shape, rows, columns), a.dtype.itemsize, a.nbytes + b.nbytes)
         if math.prod(shape) * rows * columns * a.shape[-1] > MOST_MULTIPLICATIONS:
             raise UnfoldableError(f"{list(a.shape)} by {list(b.shape)} takes too long")
     return np.asarray(np.matmul(a, b))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from straightway.passes.arguments import integers
-from straightway.passes.evaluate_create import refuse_large
 from straightway.passes.evaluator import Call, Result, Table, UnfoldableError
 
 TABLE = Table()
@@ -51,7 +50,6 @@ def transpose(x: np.ndarray, /, *, perm: Sequence[int] | None = None) -> Result:
 def expand(x: np.ndarray, shape: np.ndarray, /) -> Result:
     """Broadcast both ways."""
     target = np.broadcast_shapes(x.shape, integers(shape) or ())
-    refuse_large(target, x.dtype.itemsize, x.nbytes)
     return np.ascontiguousarray(np.broadcast_to(x, target)).reshape(target)
 
 
@@ -59,7 +57,6 @@ def expand(x: np.ndarray, shape: np.ndarray, /) -> Result:
 def tile(x: np.ndarray, repeats: np.ndarray, /) -> Result:
     """Repeat along each dimension."""
     counts = integers(repeats) or ()
-    refuse_large((*counts, x.size), x.dtype.itemsize, x.nbytes)
     return np.tile(x, counts)
 
 
@@ -123,7 +120,6 @@ def pad(
     both[along] = np.array(amounts, np.int64).reshape(2, -1).T
     if mode != "constant" and (both < 0).any():
         raise UnfoldableError(f"negative pads with mode '{mode}'")
-    refuse_large(tuple((np.array(x.shape) + both.sum(1)).tolist()), x.dtype.itemsize, x.nbytes)
     crop = np.maximum(-both, 0)
     index = tuple(slice(a, n - b) for n, (a, b) in zip(x.shape, crop.tolist(), strict=True))
     width = np.maximum(both, 0).tolist()

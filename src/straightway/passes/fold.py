@@ -18,20 +18,22 @@ from typing import Literal
 import numpy as np
 
 from straightway.errors import InvalidModel
-from straightway.ir import Graph, Node, Quant, TensorType, Value, edit
+from straightway.ir import Graph, Node, Quant, TensorType, edit
 from straightway.passes import control
 from straightway.passes.arguments import argument, integers, is_onnx
 from straightway.passes.evaluate import EVALUATORS, evaluate
 from straightway.passes.evaluate_create import MOST_RESULT_BYTES
 from straightway.passes.evaluator import UnfoldableError
 from straightway.passes.outputs import only_names_output, stand_in
-from straightway.passes.types import infer, subgraphs
+from straightway.passes.types import infer, nested, subgraphs
 from straightway.remark import Remark
 
 STEP = "passes.fold"
-# All constants that folding adds, beyond a factor over what they were computed from.
-MOST_GROWTH_BYTES = 8 * MOST_RESULT_BYTES
-WIDENING = 8  # int8, or two int4, become one float32; float16 becomes float64
+# How much larger than what the file brings constants may become: int4 as float32 is eight times as
+# large, and a constant may go through some steps.
+WIDENING = 8
+STEPS = 16
+MOST_ADDED_BYTES = 8 * MOST_RESULT_BYTES
 
 
 def run(graph: Graph) -> list[Remark]:
@@ -39,7 +41,12 @@ def run(graph: Graph) -> list[Remark]:
 
     Raises InvalidModel where operands contradict an operator.
     """
-    sweep = Sweep(opsets=graph.opsets)
+    given_bytes = _given_bytes(graph)
+    sweep = Sweep(
+        opsets=graph.opsets,
+        most_bytes=max(MOST_RESULT_BYTES, WIDENING * max(given_bytes, default=0)),
+        left_bytes=MOST_ADDED_BYTES + STEPS * sum(given_bytes),
+    )
     sweep.graph(graph)
     done = []
     if sweep.folded:
@@ -58,12 +65,16 @@ def run(graph: Graph) -> list[Remark]:
 
 @dataclass(slots=True, kw_only=True)
 class Sweep:
-    """One sweep over a graph and the graphs inside it."""
+    """One sweep over a graph and the graphs inside it.
+
+    A constant takes at most `most_bytes`; `left_bytes` are left for all that will be made.
+    """
 
     opsets: dict[str, int]
+    most_bytes: int
+    left_bytes: int
     folded: Counter[str] = field(default_factory=Counter)
     remarks: list[Remark] = field(default_factory=list)
-    growth_bytes: int = 0
     depth: int = 0
     agrees: bool = True
 
@@ -144,22 +155,23 @@ class Sweep:
         if node.op.dialect != "onnx" or node.op.name not in EVALUATORS:
             return None
         try:
-            arrays = evaluate(node, kinds)
-            self.grow(operands, arrays)
+            arrays = evaluate(node, kinds, min(self.most_bytes, self.left_bytes))
         except UnfoldableError as error:
             self.say(node, f"operands are constant, but the node stays: {error}")
             return None
+        self.left_bytes -= sum(array.nbytes for array in arrays)
         return arrays
 
-    def grow(self, operands: Sequence[Value], arrays: Sequence[np.ndarray]) -> None:
-        """Count what a fold adds; raises UnfoldableError when the model has grown too much."""
-        given = sum(v.const.nbytes for v in operands if v.const is not None)
-        growth = self.growth_bytes + max(sum(a.nbytes for a in arrays) - WIDENING * given, 0)
-        if growth > MOST_GROWTH_BYTES:
-            raise UnfoldableError(
-                f"constants may grow by {MOST_GROWTH_BYTES:,} bytes; they would by {growth:,}"
-            )
-        self.growth_bytes = growth
+
+def _given_bytes(graph: Graph) -> list[int]:
+    """The sizes of the constants that the file brings."""
+    found: dict[int, int] = {}
+    for inner in nested(graph):
+        for node in inner.nodes:
+            arrays = [v.const for v in node.operands() if v.const is not None]
+            arrays += [v for v in node.attrs.values() if isinstance(v, np.ndarray)]
+            found |= {id(array): array.nbytes for array in arrays}
+    return list(found.values())
 
 
 def _replace_by_constants(graph: Graph, node: Node, arrays: Sequence[np.ndarray]) -> None:
