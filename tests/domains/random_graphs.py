@@ -235,7 +235,7 @@ def random_inputs(graph: Graph, seed: int) -> dict[Value, np.ndarray]:
 
 def run_written(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """Run a written graph on LiteRT."""
-    interpreter = Interpreter(model_content=write(graph).data, num_threads=1)
+    interpreter = Interpreter(model_content=bytes(write(graph).data), num_threads=1)
     interpreter.allocate_tensors()
     for detail, array in zip(interpreter.get_input_details(), arrays, strict=True):
         interpreter.set_tensor(detail["index"], array)

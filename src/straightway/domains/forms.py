@@ -5,7 +5,7 @@ a dimension of size 1. Forms of one order differ by free RESHAPEs only.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from straightway.domains.atoms import Atoms, Order, last_dims
 from straightway.ir import Value
@@ -83,12 +83,16 @@ def matching_perm(source: Form, target: Form) -> list[int] | None:
     return None if left else perm
 
 
-def merged(form: Sequence[Order], keep: Sequence[bool], most: int) -> list[list[int]]:
-    """Group stored dimensions so that at most `most` remain; those to keep stay alone."""
-    groups = [[k] for k in range(len(form))]
+def merged(kinds: Sequence[Hashable], most: int) -> list[list[int]]:
+    """Group stored dimensions so that at most `most` remain, where that can be.
+
+    Only neighbours of one kind join; those of kind None stay alone.
+    """
+    groups = [[k] for k in range(len(kinds))]
     place = 0
     while len(groups) > most and place + 1 < len(groups):
-        if keep[groups[place][0]] or keep[groups[place + 1][0]]:
+        kind = kinds[groups[place][0]]
+        if kind is None or kind != kinds[groups[place + 1][0]]:
             place += 1
             continue
         groups[place] += groups.pop(place + 1)

@@ -21,6 +21,9 @@ from straightway.domains.store import Store, Stored
 from straightway.ir import Node, Op, Value, edit
 from straightway.tflite.rows import ROWS, Attr
 
+# XNNPACK's tensors have at most six (XNN_MAX_TENSOR_DIMS, include/xnnpack.h)
+MOST_DIMENSIONS = 6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
@@ -184,14 +187,18 @@ class Realizer:
         axes = _with_missing_names(axes, self.named(node))
         if row.layout == "last":
             axes.sort(key=lambda axis: axis.name is not None)
-        present = sum(1 for sequence in sequences.values() if dict(sequence))
-        alone = [
-            axis.name is not None
-            or any(len(owners[symbol]) < present for symbol in axis.symbols[:1])
-            for axis in axes
-        ]
-        groups = merged([axis.symbols for axis in axes], alone, row.max_rank)
+        kinds = [self.join_kind(node, axis, owners) for axis in axes]
+        groups = merged(kinds, min(row.max_rank, MOST_DIMENSIONS))
         return [_join([axes[k] for k in group]) for group in groups]
+
+    def join_kind(
+        self, node: Node, axis: Axis, owners: dict[Any, frozenset[Value]]
+    ) -> tuple[bool, frozenset[Value]] | None:
+        """Axes of one kind may share a stored dimension: reduced ones, or those of equal tensors."""
+        reduces = ROWS[node.op.name].layout == "reduce"
+        if axis.name is not None and not reduces:
+            return None
+        return axis.name is not None, owners[axis.symbols[0]] if axis.symbols else frozenset()
 
     def named(self, node: Node) -> set[int]:
         """Dimensions that the node's attributes speak of, even where they have size 1."""
@@ -275,7 +282,7 @@ class Realizer:
             if attr.role == "axis":
                 attrs[name] = place[value]
             elif attr.role == "axes":
-                attrs[name] = sorted(place[v] for v in value)  # type: ignore[union-attr]
+                attrs[name] = sorted(place.values())
             elif attr.role == "dims":
                 before = variable(operands[0]).shape
                 before = (1,) * (len(axes) - len(before)) + before
@@ -476,7 +483,7 @@ def _with_missing_names(axes: list[Axis], names: set[int]) -> list[Axis]:
 def _join(axes: list[Axis]) -> Axis:
     if len(axes) == 1:
         return axes[0]
-    return Axis(symbols=tuple(s for axis in axes for s in axis.symbols))
+    return Axis(symbols=tuple(s for axis in axes for s in axis.symbols), name=axes[0].name)
 
 
 def written_fields(attr: Attr, value: Any) -> dict[str, Any]:

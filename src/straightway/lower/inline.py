@@ -1,0 +1,43 @@
+"""Operators without a declaration that ONNX defines by simpler ones become these.
+
+y = HannWindow(n)      becomes      the Range, Cos, Mul … of ONNX's own definition
+"""
+
+from straightway.errors import InvalidModel
+from straightway.ingest.onnx import ingest_body
+from straightway.ir import Graph, Node, edit
+from straightway.lower import families
+from straightway.lower.declare import LOWERINGS
+from straightway.onnx_io.functions import body
+from straightway.remark import Remark
+
+families.load()
+
+
+def run(graph: Graph) -> list[Remark]:
+    """Replace every node that nothing lowers and that has a body."""
+    done: dict[str, int] = {}
+    for node in list(graph.nodes):
+        if (node.op.dialect, node.op.name) not in LOWERINGS and _replace(graph, node):
+            done[node.op.name] = done.get(node.op.name, 0) + 1
+    return [
+        Remark(
+            kind="done",
+            step="lower.inline",
+            op=name,
+            text=f"{count} {name} became the operators that ONNX defines it by",
+        )
+        for name, count in done.items()
+    ]
+
+
+def _replace(graph: Graph, node: Node) -> bool:
+    try:
+        found = body(node)
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
+    if found is None:
+        return False
+    values = ingest_body(graph, node, found)
+    edit.replace(node, values)
+    return True
