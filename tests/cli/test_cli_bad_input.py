@@ -5,10 +5,11 @@ import time
 import tracemalloc
 
 import pytest
-from bad_external_data import EXTERNAL, beside
+from bad_external_data import EXTERNAL
 from bad_models import FILES, GRAPHS, HUGE, REQUESTS, SHAPES, TYPES
 
 import straightway
+from onnx_io.external_models import beside
 from onnx_io.small_models import convolutions, save
 from straightway.errors import InvalidModel
 

@@ -13,6 +13,8 @@ from straightway.onnx_io import check, read
 
 def check_output(output: Path, *sources: Path) -> None:
     """Refuse an output that is one of the sources, no regular file, or lies in no folder."""
+    if "\0" in str(output):
+        raise InvalidRequest(f"{str(output)!r}: no file's name has a zero byte in it")
     try:
         if output.is_dir():
             raise InvalidRequest(f"{output}: is a directory; give a file")
@@ -24,7 +26,7 @@ def check_output(output: Path, *sources: Path) -> None:
             raise InvalidRequest(f"{output}: is no regular file; give another output")
         if any(_same(output, source) for source in sources):
             raise InvalidRequest(f"{output}: is the input; give another output")
-    except (OSError, ValueError) as error:  # too long a name, a folder without access, a zero byte
+    except OSError as error:  # too long a name, a folder without access
         raise InvalidRequest(f"{output}: cannot be written: {error}") from error
 
 
