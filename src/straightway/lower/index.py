@@ -269,14 +269,24 @@ def replace_rows(g: Builder, rows: Value, places: Value, new: Value) -> Value:
         case(indices=run([1.0, 2.0]), depth=np.array(3.0, np.float32), values=ints(0, 1)),
     ],
 )
-def one_hot(g: Builder, indices: Value, depth: Const, values: Value, /, axis: int = -1) -> Value:
+def one_hot(
+    g: Builder,
+    indices: Value,
+    depth: object,
+    values: Value,
+    /,
+    *,
+    axis: int = -1,
+    out: list[TensorType],
+) -> Value:
     """Negative indices count from the end, once; what lies outside is off everywhere."""
-    count = int(np.ravel(depth)[0])
+    axis %= indices.rank + 1
+    count = out[0].dims[axis]
     whole = indices if is_integer(indices) else g.cast(indices, INT64)
     whole = whole if whole.dtype.itemsize >= 4 else g.cast(whole, np.int32)
     places = g.SELECT_V2(g.LESS(whole, 0), g.ADD(whole, count), whole)
     off, on = (g.reshape(part(g, values, 0, k, 1), ()) for k in range(2))
-    return g.ONE_HOT(places, on, off, axis=axis % (indices.rank + 1), depth=count)
+    return g.ONE_HOT(places, on, off, axis=axis, depth=count)
 
 
 DIAGONAL = np.array(0).view(Const)

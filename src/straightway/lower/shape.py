@@ -210,20 +210,21 @@ def tile(
     x: Value,
     /,
     *,
-    repeats: Ints = ABSENT,
-    tiles: Ints = ABSENT,
-    axis: Ints = ABSENT,
+    repeats: object = None,
+    tiles: object = None,
+    axis: object = None,
     out: list[TensorType],
 ) -> Value:
     """Copies of floats are joined, up to five at once, which delegates; others take TILE.
 
-    In opset 1 one axis is repeated.
+    How often is known by the result's type.
     """
-    if 0 in out[0].dims:
-        return g.const(np.zeros(out[0].dims, x.dtype))
-    times = repeats or tuple(tiles[0] if k == axis[0] else 1 for k in range(x.rank))
+    (kind,) = out
+    if kind.size == 0:
+        return g.const(np.zeros(kind.dims, x.dtype))
+    times = tuple(new // old for new, old in zip(kind.dims, x.shape, strict=True))
     if x.dtype != FLOAT32:
-        return x if set(times) <= {1} else g.TILE(x, multiples=tuple(times))
+        return x if set(times) <= {1} else g.TILE(x, multiples=times)
     for place, count in enumerate(times):
         x = repeat(g, x, place, count)
     return x
