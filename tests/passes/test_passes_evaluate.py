@@ -275,6 +275,39 @@ def test_dequantization_keeps_its_scheme():
     np.testing.assert_array_equal(quant.scale, [1, 2, 3])
 
 
+@pytest.mark.parametrize(
+    ("rename", "axis"),
+    [
+        ("w = Transpose(d)", 0),
+        ("w = Identity(d)", 1),
+        ("w = Unsqueeze(d, zero)", 2),
+        ("w = Reshape(d, shape)", 0),
+    ],
+)
+def test_the_scheme_follows_its_axis(rename, axis):
+    graph = graph_of(
+        f"""(float[1] x) => (y) {{
+            d = DequantizeLinear<axis=1>(q, s)  {rename}  y = Mul(x, w) }}""",
+        q=np.array([[1, 2, 3]], np.int8),
+        s=np.array([1, 2, 3], np.float32),
+        zero=np.array([0]),
+        shape=np.array([3, 1, 1]),
+    )
+    fold.run(graph)
+    assert graph.first.inputs[1].quant.axis == axis
+
+
+def test_a_scheme_whose_axis_is_split_is_lost():
+    graph = graph_of(
+        "(float[1] x) => (y) { d = DequantizeLinear<axis=0>(q, s)  w = Reshape(d, r)  y = Mul(x, w) }",
+        q=np.arange(4, dtype=np.int8),
+        s=np.ones(4, np.float32),
+        r=np.array([2, 2]),
+    )
+    fold.run(graph)
+    assert graph.first.inputs[1].quant is None
+
+
 def test_dequantization_in_blocks():
     x = np.arange(8, dtype=np.int8).reshape(4, 2)
     scale = np.array([[1, 10], [100, 1000]], np.float32)

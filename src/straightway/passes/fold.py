@@ -12,7 +12,7 @@ is gone, so the origins of folded nodes are not kept; the remark counts them.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from straightway.passes.evaluate import EVALUATORS, evaluate
 from straightway.passes.evaluate_create import MOST_RESULT_BYTES
 from straightway.passes.evaluator import UnfoldableError
 from straightway.passes.outputs import only_names_output, stand_in
+from straightway.passes.renaming import RESHAPES, renamed_axis
 from straightway.passes.types import infer, nested, subgraphs
 from straightway.remark import Remark
 
@@ -184,20 +185,28 @@ def _replace_by_constants(graph: Graph, node: Node, arrays: Sequence[np.ndarray]
 
 
 def _scheme(node: Node) -> Quant | None:
-    """The scale and zero point that a dequantized constant came with, if not in blocks."""
-    if not is_onnx(node, "DequantizeLinear") or argument(node, "block_size"):
+    """The scale and zero point with which a constant was stored, if not in blocks.
+
+    They stay with it through what only renames dimensions.
+    """
+    if is_onnx(node, "DequantizeLinear"):
+        return None if argument(node, "block_size") else _stored_scheme(node)
+    operand = node.inputs[0] if is_onnx(node, "Identity", "Transpose", *RESHAPES) else None
+    if operand is None or operand.quant is None or operand.quant.axis is None:
+        return None if operand is None else operand.quant
+    if is_onnx(node, "Identity"):
+        return operand.quant
+    axis = renamed_axis(node, operand.quant.axis)
+    return None if axis is None else replace(operand.quant, axis=axis)
+
+
+def _stored_scheme(node: Node) -> Quant | None:
+    stored, scale, zero = (*(v.const if v else None for v in node.inputs), None)[:3]
+    if stored is None or scale is None:
         return None
-    stored, scale = node.inputs[0], node.inputs[1]
-    if stored is None or stored.const is None or scale is None or scale.const is None:
-        return None
-    zero = node.inputs[2] if len(node.inputs) > 2 else None
-    zero_point = np.zeros(scale.const.shape, stored.const.dtype) if zero is None else zero.const
-    if zero_point is None:
-        return None
-    axis = int(argument(node, "axis", 1)) % max(stored.rank, 1)
-    return Quant(
-        scale=scale.const, zero_point=zero_point, axis=axis if scale.const.size > 1 else None
-    )
+    zero_point = np.zeros(scale.shape, stored.dtype) if zero is None else zero
+    axis = int(argument(node, "axis", 1)) % max(stored.ndim, 1)
+    return Quant(scale=scale, zero_point=zero_point, axis=axis if scale.size > 1 else None)
 
 
 def _dimensions(node: Node) -> np.ndarray | None:
