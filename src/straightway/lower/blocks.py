@@ -1,5 +1,6 @@
 """Blocks of channels as blocks of pixels, and back."""
 
+from straightway.errors import InvalidModel
 from straightway.ir import Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need
@@ -24,6 +25,8 @@ def depth_to_space(g: Builder, x: Value, /, *, blocksize: int, mode: str = "DCR"
     if blocksize == 1:
         return g.reshape(x, x.shape)
     block = blocksize**2
+    if c % block:
+        raise InvalidModel(f"blocks of {blocksize} need a multiple of {block} channels; got {c}")
     if mode == "CRD" and c != block:
         y = g.transpose(g.reshape(x, (n, c // block, block, h, w)), (0, 2, 1, 3, 4))
         x = g.reshape(y, x.shape)
@@ -44,6 +47,8 @@ def space_to_depth(g: Builder, x: Value, /, *, blocksize: int, mode: str = "DCR"
     """TFLite's op is DCR; CRD names the channels anew."""
     if blocksize == 1:
         return g.reshape(x, x.shape)
+    if any(size % blocksize for size in x.shape[2:]):
+        raise InvalidModel(f"blocks of {blocksize} do not fill an image of {list(x.shape[2:])}")
     y = g.SPACE_TO_DEPTH(x, block_size=blocksize)
     if mode == "DCR" or x.shape[1] == 1:
         return y

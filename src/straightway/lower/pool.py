@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
@@ -98,9 +99,18 @@ POOL_REFUSES = [
 ]
 
 
+def reads_all(x: Value, win: Window, out: list[TensorType]) -> bool:
+    """Whether every window reads an element of the input."""
+    return bool(averaged(win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:]), 0).all())
+
+
 @lower(
     "MaxPool",
-    needs=[*POOL, ONE_RESULT],
+    needs=[
+        *POOL,
+        ONE_RESULT,
+        need(reads_all, "a window lies on padding only; got pads {win.pads}"),
+    ],
     samples=[
         case(x=(2, 3, 7, 10), kernel_shape=(3, 2), strides=(2, 2), pads=(1, 0, 1, 1)),
         case(x=(2, 3, 8, 9), kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1),
@@ -109,7 +119,11 @@ POOL_REFUSES = [
         case(x=(2, 3, 5, 6, 7), kernel_shape=(2, 3, 2), strides=(1, 2, 2)),
         case(x=run(np.arange(-99, 69).reshape(2, 3, 4, 7), np.int8), kernel_shape=(3, 2)),
     ],
-    refuses=[*POOL_REFUSES, case(x=(2, 3, 6, 7), kernel_shape=(2, 2), outputs=2)],
+    refuses=[
+        *POOL_REFUSES,
+        case(x=(2, 3, 6, 7), kernel_shape=(2, 2), outputs=2),
+        case(x=(2, 3, 6, 7), kernel_shape=(2, 2), pads=(2, 0, 0, 0)),
+    ],
 )
 def max_pool(
     g: Builder,
@@ -353,7 +367,10 @@ def global_lp_pool(g: Builder, x: Value, /, *, p: float = 2) -> Value:
         case(x=(2, 6, 5, 4), size=5, alpha=0.2, beta=1.0),
         case(x=(2, 6, 5, 4), size=5, alpha=0.2, beta=0.3),
     ],
-    refuses=[case(x=(2, 3), size=3), case(x=(2, 7, 5, 6), size=3, bias=0.0)],
+    refuses=[
+        case(x=(2, 3), size=3),
+        case(x=(2, 7, 5, 6), size=3, bias=0.0),
+    ],
 )
 def local_response_normalization(
     g: Builder, x: Value, /, *, size: int, alpha: float, beta: float, bias: float
@@ -362,6 +379,8 @@ def local_response_normalization(
 
     TFLite's LOCAL_RESPONSE_NORMALIZATION takes odd sizes only, and XNNPACK has none.
     """
+    if size < 1:
+        raise InvalidModel(f"the window holds at least one channel; got size {size}")
     channels = x.shape[1]
     apart = np.arange(channels)[None] - np.arange(channels)[:, None]
     near = (apart >= -((size - 1) // 2)) & (apart <= size // 2)

@@ -37,6 +37,10 @@ class Extent:
     keep_aspect_ratio_policy: str = "stretch"
     extrapolation_value: float = 0.0
 
+    def fits(self, x: Value, roi: np.ndarray) -> bool:
+        """Whether `roi` has a start and an end for each axis."""
+        return roi.size == 2 * (len(self.axes) or x.rank)
+
     def stretches(
         self,
         x: Value,
@@ -56,7 +60,7 @@ class Extent:
             policy = pick.get(self.keep_aspect_ratio_policy)
             factors[named] = policy(wanted) if policy else wanted
         regions = [(0.0, 1.0)] * x.rank
-        if roi is not None and roi.const is not None and roi.const.size == 2 * len(named):
+        if roi is not None and roi.const is not None and self.fits(x, roi.const):
             for k, a in enumerate(named):
                 regions[a] = float(roi.const[k]), float(roi.const[k + len(named)])
         sides = zip(x.shape, out.dims, factors, regions, strict=True)
@@ -78,7 +82,7 @@ FLOAT_OR_NEAREST = need(
     "interpolation is lowered for float32 only; got {x.dtype}",
     possible=True,
 )
-FLAT = need(lambda out: 0 not in out[0].dims, "the result is empty: {out[0]}")
+FLAT = need(lambda out: min(out[0].dims) > 0, "the result is empty: {out[0]}")
 IMAGE = (2, 3, 4, 6)
 
 
@@ -96,11 +100,11 @@ IMAGE = (2, 3, 4, 6)
             "unknown mode {how.mode} or nearest_mode {how.nearest_mode}",
         ),
         need(
-            lambda how, roi: (
+            lambda x, how, extent, roi: (
                 how.coordinate_transformation_mode != "tf_crop_and_resize"
-                or (roi is not None and roi.const is not None)
+                or (roi is not None and roi.const is not None and extent.fits(x, roi.const))
             ),
-            "roi must be a constant",
+            "roi must be a constant of two numbers for each axis",
             possible=True,
         ),
         need(

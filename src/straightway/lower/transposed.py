@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
@@ -146,6 +147,9 @@ def conv_transpose(
     out: list[TensorType],
 ) -> Value:
     """Groups run one by one, but for one output channel of each input: that is depthwise."""
+    win.check_weights(x, w, b, (w.shape[0], w.shape[1] * win.group))
+    if min(out[0].dims) < 1:
+        raise InvalidModel(f"the pads {list(win.pads)} crop the whole result: {out[0]}")
     w = spread(g, w, win.dilations or (1,) * (x.rank - 2))
     bias = no_bias(g, x, w.shape[1] * win.group) if b is None else b
     spans = growths(win, x.shape[2:], w.shape[2:], out[0].dims[2:])

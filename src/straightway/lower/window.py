@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Need, case, lower, need, run
 from straightway.lower.selection import every, join, part
+
+AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,28 @@ class Window:
     pads: tuple[int, ...] = ()
     auto_pad: str = "NOTSET"
     group: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what ONNX's shape functions let pass."""
+        if self.auto_pad not in AUTO_PADS:
+            raise InvalidModel(f"auto_pad is one of {', '.join(AUTO_PADS)}; got '{self.auto_pad}'")
+        if self.group < 1:
+            raise InvalidModel(f"a convolution has at least one group; got {self.group}")
+
+    def check_weights(self, x: Value, w: Value, b: Value | None, split: tuple[int, int]) -> None:
+        """Raise InvalidModel unless weights and bias fit; `split`: channels in and out, by weights."""
+        channels, results = split
+        fits = x.shape[1] == channels and channels % self.group == 0 and results % self.group == 0
+        if not fits or w.rank != x.rank:
+            raise InvalidModel(
+                f"weights {list(w.shape)} do not fit {list(x.shape)} in {self.group} groups"
+            )
+        if self.kernel_shape and self.kernel_shape != w.shape[2:]:
+            raise InvalidModel(
+                f"kernel_shape {list(self.kernel_shape)} contradicts weights {list(w.shape)}"
+            )
+        if b is not None and b.shape != (results,):
+            raise InvalidModel(f"the bias must be [{results}]; got {list(b.shape)}")
 
     def spans(
         self, sizes: Sequence[int], kernel: Sequence[int], outs: Sequence[int]
@@ -240,6 +265,7 @@ def conv(
     out: list[TensorType],
 ) -> Value:
     """One group is CONV_2D, one input channel a group DEPTHWISE_CONV_2D, groups CONV_2D again."""
+    win.check_weights(x, w, b, (w.shape[1] * win.group, w.shape[0]))
     spans = win.spans(x.shape[2:], w.shape[2:], out[0].dims[2:])
     bias = no_bias(g, x, w.shape[0]) if b is None else b
     if len(spans) == 3:
