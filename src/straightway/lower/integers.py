@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from straightway.errors import Impossible
 from straightway.ir import Value
 from straightway.lower.builder import Builder
 
@@ -28,15 +29,17 @@ def is_integer(x: Value) -> bool:
 
 
 def widened(g: Builder, function: Callable[..., Value], *operands: Value) -> Value:
-    """Compute in a wider integer type where TFLite has no plain arithmetic of the operands' type.
+    """Compute in a wider integer type where a kernel does not take the operands' own.
 
     The cast back wraps around as the narrow arithmetic would (kernels/cast.cc: static_cast).
     """
     kind = operands[0].dtype
-    wide = WIDER.get(kind)
-    if wide is None:
+    try:
         return function(*operands)
-    result = function(*(g.cast(x, wide) for x in operands))
+    except Impossible:
+        if kind not in WIDER:
+            raise
+    result = function(*(g.cast(x, WIDER[kind]) for x in operands))
     return result if result.dtype == np.bool_ else g.cast(result, kind)
 
 

@@ -1,5 +1,6 @@
 """Padding and cropping."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ from straightway.ir import Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Ints, case, lower, need, run
 from straightway.lower.selection import crop, take
+from straightway.tflite.rows import ROWS
 
 Pairs = list[tuple[int, int]]
 LONGS = run(np.arange(24).reshape(2, 3, 4) - 2**40, np.int64)
@@ -50,6 +52,8 @@ def ints(*numbers: int) -> np.ndarray:
         case(data=LONGS, pads=ints(0, 1, 2, 1, 2, 1), constant_value=np.array(7, np.int64)),
         case(data=LONGS, pads=ints(0, 1, 2, 1, 2, 1), mode="edge"),
         case(data=(2, 3), pads=ints(0, 0, 0, 0)),
+        case(data=(2, 3, 2, 1, 2, 3), pads=ints(0, 1, 0, 0, 0, 2, 0, 0, 1, 0, 0, 0)),
+        case(data=(2, 3, 2, 1, 2, 3), pads=ints(1, 2), axes=ints(3), constant_value=run(2.0)),
         case(data=(2, 3), paddings=(0, 1, 2, 0), opset=1),
     ],
     refuses=[
@@ -92,6 +96,17 @@ def _filled(g: Builder, x: Value, pairs: Pairs, fill: Value | float) -> Value:
     """Put a number around; it may come at run time."""
     if isinstance(fill, Value) and fill.const is not None:
         fill = fill.const.reshape(-1)[0].item()
+    if x.rank <= ROWS["PAD"].max_rank:
+        return _around(g, x, pairs, fill)
+    for axis, pair in enumerate(pairs):
+        outer, inner = x.shape[:axis], x.shape[axis + 1 :]
+        flat = g.reshape(x, (math.prod(outer), x.shape[axis], math.prod(inner)))
+        flat = _around(g, flat, [(0, 0), pair, (0, 0)], fill)
+        x = g.reshape(flat, (*outer, flat.shape[1], *inner))
+    return x
+
+
+def _around(g: Builder, x: Value, pairs: Pairs, fill: Value | float) -> Value:
     if not isinstance(fill, Value):
         return g.pad(x, pairs, fill)
     return g.PADV2(x, g.reshape(fill, ()), paddings=tuple(pairs))

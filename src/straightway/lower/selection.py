@@ -1,5 +1,6 @@
 """Constant positions along an axis: slices, joins, reversals, gathers, whichever runs fastest."""
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -102,11 +103,17 @@ def every(g: Builder, x: Value, axis: int, places: range) -> Value:
 
 
 def _strided(g: Builder, x: Value, axis: int, places: range) -> Value:
-    begins, ends, strides = [0] * x.rank, list(x.shape), [1] * x.rank
-    begins[axis], ends[axis], strides[axis] = places.start, places[-1] + 1, places.step
-    return g.STRIDED_SLICE(
-        x, begin=tuple(begins), end=tuple(ends), strides=tuple(strides), end_mask=(0,) * x.rank
+    """STRIDED_SLICE of the axis alone, what is outside and inside it as one dimension each."""
+    outer, inner = x.shape[:axis], x.shape[axis + 1 :]
+    flat = g.reshape(x, (math.prod(outer), x.shape[axis], math.prod(inner)))
+    found = g.STRIDED_SLICE(
+        flat,
+        begin=(0, places.start, 0),
+        end=(flat.shape[0], places[-1] + 1, flat.shape[2]),
+        strides=(1, places.step, 1),
+        end_mask=(0, 0, 0),
     )
+    return g.reshape(found, (*outer, len(places), *inner))
 
 
 def repeat(g: Builder, x: Value, axis: int, times: int) -> Value:

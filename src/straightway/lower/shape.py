@@ -133,6 +133,7 @@ def split(
         case(data=(2, 5, 6, 7), starts=ints(0, 1), ends=ints(2, 100)),
         case(data=(2, 6, 8), starts=ints(0, 1), ends=ints(6, 8), axes=ints(1, 2), steps=ints(2, 3)),
         case(data=(2, 7), starts=ints(0), ends=ints(7), axes=ints(1), steps=ints(2)),
+        case(data=(2, 1, 3, 7, 1, 2), starts=ints(0), ends=ints(7), axes=ints(3), steps=ints(3)),
         case(data=(2, 7), starts=ints(-1), ends=ints(-100), axes=ints(1), steps=ints(-1)),
         case(data=(2, 8), starts=ints(6), ends=ints(0), axes=ints(-1), steps=ints(-2)),
         case(
