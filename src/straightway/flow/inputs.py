@@ -18,6 +18,9 @@ CARRIERS = {
     "Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Slice",
     "Concat", "Expand", "Gather", "Split", "Where", "Max", "Clip",
 }  # fmt: skip
+# What takes integers, its second operand, as places in the first.
+ALONG_ONE_AXIS = {"Gather", "GatherElements", "ScatterElements", "Scatter"}
+LOOKUPS = ALONG_ONE_AXIS | {"GatherND", "ScatterND"}
 MOST_STEPS = 400
 # what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
@@ -65,17 +68,22 @@ def index_limit(value: Value) -> int:
 
 
 def _indexed(node: Node, position: int) -> int | None:
-    """The size of the axis that operand `position` indexes, if it does."""
+    """The size of the smallest axis that operand `position` indexes, if it indexes one."""
     if node.op.name == "OneHot" and position == 0:
-        depth = node.inputs[1]
-        known = depth is not None and depth.const is not None
-        return int(np.ravel(depth.const)[0]) if known and depth is not None else None  # type: ignore[arg-type]
-    if node.op.name not in ("Gather", "GatherElements") or position != 1:
+        depth = node.inputs[1].const if len(node.inputs) > 1 and node.inputs[1] else None
+        return int(depth.reshape(-1)[0]) if depth is not None and depth.size else None
+    if node.op.name not in LOOKUPS or position != 1:
         return None
     table = node.inputs[0]
-    if table is None or table.type is None:
+    if table is None or table.type is None or not table.type.shape:
         return None
-    size = table.type.shape[node.attrs.get("axis", 0)]
+    shape, axis = table.type.shape, node.attrs.get("axis", 0)
+    if node.op.name not in ALONG_ONE_AXIS:
+        sizes = [size for size in shape if isinstance(size, int)]
+        return min(sizes, default=None)
+    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+        return None  # the operator's own rules refuse it later
+    size = shape[axis]
     return size if isinstance(size, int) else None
 
 
@@ -85,7 +93,7 @@ def load_inputs(path: Path, graph: Graph) -> Arrays:
     Raises InvalidRequest where one is missing or has another shape or type.
     """
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             found: Mapping[str, np.ndarray] = {name: data[name] for name in data.files}
     except (OSError, ValueError, EOFError, TypeError, *BROKEN_ARCHIVE) as error:
         raise InvalidRequest(f"{path}: is no .npz file of arrays: {error}") from error

@@ -13,7 +13,7 @@ from straightway.ir import Graph, Value
 from straightway.ir.verify import verify
 from straightway.lower import inline
 from straightway.lower.lowering import Lowered, lower_graph
-from straightway.passes import activation
+from straightway.passes import activation, widen
 from straightway.passes.pipeline import prepare
 from straightway.remark import Remark
 from straightway.tflite.write import Written, write
@@ -88,6 +88,7 @@ def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
     remarks = prepare(source)
     while inlined := inline.run(source):
         remarks += inlined + prepare(source)
+    remarks += widen.run(source)
     watch.lap("prepare")
     lowered = _lowered(source)
     remarks += activation.run(lowered.graph)
