@@ -50,6 +50,20 @@ SAMPLES = [
     for op, reference in BINARY.items()
 ]
 SAMPLES += [
+    Sample(op=op, inputs=(A, A[::-1].copy()), reference=reference)
+    for op, reference in (
+        ("STABLEHLO_ADD", np.add),
+        ("STABLEHLO_MULTIPLY", np.multiply),
+        ("STABLEHLO_MAXIMUM", np.maximum),
+        ("STABLEHLO_MINIMUM", np.minimum),
+    )
+]
+SAMPLES += [
+    Sample(
+        op="STABLEHLO_AND",
+        inputs=(whole(2, 3, 4, dtype=np.int32), whole(2, 3, 4, dtype=np.int32) + 1),
+        reference=np.bitwise_and,
+    ),
     Sample(op="POW", inputs=(A, whole(4, 1, low=1, high=3)), reference=np.power),
     Sample(op="LOGICAL_AND", inputs=(P, Q), reference=np.logical_and),
     Sample(op="LOGICAL_OR", inputs=(P, Q), reference=np.logical_or),

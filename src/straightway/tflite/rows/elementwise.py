@@ -164,6 +164,9 @@ for _name, _options, _names, _version in (
         )
     )
 
+FLOATS = "f16 f32 f64"
+INTEGERS = "i8 u8 i16 u16 i32 u32 i64 u64 bool"
+STABLEHLO = "kernels/stablehlo_elementwise.h:110"
 ROWS += [
     Row(
         name="PRELU",
@@ -176,14 +179,27 @@ ROWS += [
         # VisitBinaryNode, xnnpack_delegate.cc:4391
         xnnpack=(*FLOAT_ONLY, constant(1, "the slope")),
     ),
-    Row(
-        name="ATAN2",
-        # takes operands of one shape only: no broadcasting, no dropped dimensions (atan2.cc:30)
-        layout="fixed",
-        infer=shapes.alike,
-        types=types("f32 f64 f16 bf16"),
-        kernel="kernels/atan2.cc:45",
-        xnnpack="XNNPACK's delegate has no ATAN2",
+    # These take operands of one shape only: no broadcasting, no dropped dimensions. The StableHLO
+    # ones compute with plain integers where ADD, MUL … read them as quantized.
+    *(
+        Row(
+            name=name,
+            layout="fixed",
+            infer=shapes.alike,
+            types=types(names),
+            kernel=kernel,
+            quantized=types("i8 u8 i16" if quant == "same" else ""),
+            quant=quant,
+            xnnpack=f"XNNPACK's delegate has no {name}",
+        )
+        for name, names, kernel, quant in (
+            ("ATAN2", "f32 f64 f16 bf16", "kernels/atan2.cc:45", "float"),
+            ("STABLEHLO_ADD", f"{FLOATS} {INTEGERS}", STABLEHLO, "float"),
+            ("STABLEHLO_MULTIPLY", f"{FLOATS} {INTEGERS}", STABLEHLO, "float"),
+            ("STABLEHLO_MAXIMUM", f"{FLOATS} {INTEGERS}", STABLEHLO, "same"),
+            ("STABLEHLO_MINIMUM", f"{FLOATS} {INTEGERS}", STABLEHLO, "same"),
+            ("STABLEHLO_AND", INTEGERS, STABLEHLO, "int"),
+        )
     ),
     Row(
         name="SELECT_V2",
