@@ -167,5 +167,5 @@ def _one_array(path):
 )
 def test_what_is_no_archive_of_arrays_is_a_wrong_request(make, ids, tmp_path):
     make(tmp_path / "a.npz")
-    with pytest.raises(InvalidRequest, match="no [.]npz file of arrays"):
+    with pytest.raises(InvalidRequest, match=r"no \.npz file of arrays"):
         load_inputs(tmp_path / "a.npz", ids)
