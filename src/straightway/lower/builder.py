@@ -1,6 +1,6 @@
 """What a lowering writes with: one method per TFLite op, in the model's own dimension order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class Builder:
         self.origins: Origins = frozenset()
         self.stem = "value"
         self.node = ""
+        self.derivations: dict[tuple[Value, Hashable], Value] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in ROWS:
@@ -73,13 +74,20 @@ class Builder:
         """Make a constant."""
         return edit.constant(self.graph, np.asarray(array, dtype), f"{self.stem}/const")
 
+    def derived(self, x: Value, key: Hashable, make: Callable[[np.ndarray], np.ndarray]) -> Value:
+        """Make a constant of another, once for each key: what many nodes share stays shared."""
+        found = self.derivations.get((x, key))
+        if found is None:
+            found = self.derivations[x, key] = self.const(make(np.asarray(x.const)))
+        return found
+
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """Give `x` another shape; nothing where it has that shape."""
         target = tuple(int(d) for d in shape)
         if target == x.shape:
             return x
         if x.const is not None:
-            return self.const(x.const.reshape(target))
+            return self.derived(x, ("reshape", target), lambda array: array.reshape(target))
         return self.emit("RESHAPE", [x], {"shape": target})
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
@@ -88,7 +96,7 @@ class Builder:
         if order == tuple(range(x.rank)):
             return x
         if x.const is not None:
-            return self.const(np.transpose(x.const, order))
+            return self.derived(x, ("transpose", order), lambda array: array.transpose(order))
         return self.emit("TRANSPOSE", [x], {"perm": order})
 
     def pad(
@@ -108,7 +116,7 @@ class Builder:
         if x.dtype == target:
             return x
         if x.const is not None:
-            return self.const(x.const.astype(target))
+            return self.derived(x, ("cast", target), lambda array: array.astype(target))
         return self.emit("CAST", [x], {"dtype": target})
 
 

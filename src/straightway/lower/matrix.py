@@ -50,10 +50,9 @@ def matmul(g: Builder, a: Value, b: Value, /) -> Value:
 def product(g: Builder, a: Value, b: Value) -> Value:
     """Multiply [batch…, M, K] with [batch…, K, N]."""
     if b.const is not None and math.prod(b.shape[:-2]) == 1 and b.rank <= a.rank:
-        weights = np.swapaxes(b.const.reshape(b.shape[-2:]), 0, 1)
-        return linear(g, a, weights, a.rank - 1)
+        return linear(g, a, g.transpose(g.reshape(b, b.shape[-2:]), (1, 0)), a.rank - 1)
     if a.const is not None and math.prod(a.shape[:-2]) == 1 and a.rank <= b.rank:
-        return linear(g, b, a.const.reshape(a.shape[-2:]), b.rank - 2)
+        return linear(g, b, g.reshape(a, a.shape[-2:]), b.rank - 2)
     if b.rank == 2 < a.rank:
         flat = g.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
         return g.reshape(g.BATCH_MATMUL(flat, b), (*a.shape[:-1], b.shape[-1]))
@@ -62,12 +61,9 @@ def product(g: Builder, a: Value, b: Value) -> Value:
     return g.BATCH_MATMUL(a, b)
 
 
-def linear(
-    g: Builder, x: Value, weights: np.ndarray, axis: int, bias: np.ndarray | None = None
-) -> Value:
+def linear(g: Builder, x: Value, weights: Value, axis: int, bias: Value | None = None) -> Value:
     """Multiply dimension `axis` with constant weights [M, K]."""
-    added = None if bias is None else g.const(bias)
-    return g.FULLY_CONNECTED(x, g.const(weights), added, axis=axis)
+    return g.FULLY_CONNECTED(x, weights, bias, axis=axis)
 
 
 def _deep(g: Builder, a: Value, b: Value) -> Value:
@@ -115,13 +111,13 @@ def gemm(
     rows = g.transpose(a, (1, 0)) if transA else a
     columns = g.transpose(b, (1, 0)) if transB else b
     bias = None if c is None or beta == 0 else scaled(g, c, beta)
-    if columns.const is not None:
-        weights = np.swapaxes(columns.const, 0, 1) * np.asarray(alpha, columns.dtype)
-        vector = _row_bias(bias, weights.shape[0])
+    if b.const is not None:
+        weights = scaled(g, b if transB else g.transpose(b, (1, 0)), alpha)
+        vector = _row_bias(g, bias, weights.shape[0])
         result = linear(g, rows, weights, 1, vector)
         bias = None if vector is not None else bias
     elif rows.const is not None:
-        result = linear(g, columns, rows.const * np.asarray(alpha, rows.dtype), 0)
+        result = linear(g, columns, scaled(g, rows, alpha), 0)
     else:
         result = scaled(g, g.BATCH_MATMUL(rows, columns), alpha)
     return result if bias is None else g.ADD(result, bias)
@@ -132,12 +128,15 @@ def scaled(g: Builder, x: Value, factor: float) -> Value:
     if factor == 1:
         return x
     if x.const is not None:
-        return g.const(x.const * np.asarray(factor, x.dtype))
+        return g.derived(x, ("scale", factor), lambda array: array * array.dtype.type(factor))
     return g.MUL(x, factor)
 
 
-def _row_bias(bias: Value | None, count: int) -> np.ndarray | None:
+def _row_bias(g: Builder, bias: Value | None, count: int) -> Value | None:
     """Return the bias as FULLY_CONNECTED wants it, one constant a column, where it is such."""
     if bias is None or bias.const is None or math.prod(bias.shape[:-1]) != 1:
         return None
-    return np.ascontiguousarray(np.broadcast_to(bias.const.reshape(bias.shape[-1:]), (count,)))
+    row = g.reshape(bias, bias.shape[-1:])
+    if row.shape == (count,):
+        return row
+    return g.derived(row, ("columns", count), lambda array: np.repeat(array.reshape(-1), count))
