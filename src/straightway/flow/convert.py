@@ -163,9 +163,10 @@ def _verified(path: Path, target: Path | None, request: Request, child: Child) -
 def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation, _Proof]":
     request.step("reading")
     source = read(path, ShapeRequest(dims=request.dims, shapes=request.shapes))
-    sets = input_sets(source, request)
     request.step("converting")
     translation = translate(source, channels_last_io=request.io == "nhwc")
+    # by now the graph tells which tables its integers index
+    sets = input_sets(source, request)
     return translation, _Proof(child=child, sets=sets, step=request.step)
 
 

@@ -33,7 +33,8 @@ def tflite_inputs(model: Path, request: Request) -> Arrays:
     rng = np.random.default_rng(request.seeds[0] if request.seeds else 0)
     description = read_tflite(model)
     found = {}
-    for tensor in description.inputs:
+    main = description.main
+    for tensor in (main.tensors[index] for index in main.inputs):
         shape = tuple(request.shapes.get(tensor.name, [abs(d) for d in tensor.shape]))
         dtype = np.dtype(tensor.dtype)
         floats = dtype.kind == "f"
