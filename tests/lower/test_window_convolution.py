@@ -163,3 +163,15 @@ def test_growth_by_hand():
     assert Growth(**grown, before=1, out=9).behind == -2
     # XNNPACK's delegate wants the kernel to reach the next stride
     assert not Growth(size=3, kernel=1, stride=2, before=0, out=5).is_same
+
+
+def test_padding_takes_at_most_five_dimensions(child, tmp_path):
+    """Taps side by side leave dimensions of size 1, which TFLite's PAD has no room for."""
+    x = np.random.default_rng(9).standard_normal((2, 1, 5, 8, 10)).astype(np.float32)
+    attrs = {"strides": (2, 2, 2), "pads": (2, 0, 3, 3, 3, 0)}
+    w = weights(5, 1, 2, 4, 3)
+    found = run_model(child, single("Conv", {"x": x, "w": w}, attrs), {"x": x}, tmp_path)
+    slide = Slide(
+        kernel=(2, 4, 3), strides=(2, 2, 2), dilations=(1, 1, 1), pads=((2, 3), (0, 3), (3, 0))
+    )
+    assert close(found.y, conv(x, w, None, slide, 1))

@@ -187,8 +187,11 @@ class Realizer:
         axes = _with_missing_names(axes, self.named(node))
         if row.layout == "last":
             axes.sort(key=lambda axis: axis.name is not None)
+        most = min(row.max_rank, MOST_DIMENSIONS)
+        if len(axes) > most:  # dimensions of size 1 hold nothing
+            axes = [axis for axis in axes if axis.symbols or axis.name is not None]
         kinds = [self.join_kind(node, axis, owners) for axis in axes]
-        groups = merged(kinds, min(row.max_rank, MOST_DIMENSIONS))
+        groups = merged(kinds, most)
         return [_join([axes[k] for k in group]) for group in groups]
 
     def join_kind(
