@@ -16,7 +16,7 @@ Arrays = dict[str, np.ndarray]
 # What hands token ids on to the lookup that they index.
 CARRIERS = {
     "Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Slice",
-    "Concat", "Expand", "Gather", "Split", "Where", "Max", "Clip",
+    "Concat", "Expand", "Gather", "Split", "Where", "Max", "Clip", "Add", "Mul",
 }  # fmt: skip
 # What takes integers, its second operand, as places in the first.
 ALONG_ONE_AXIS = {"Gather", "GatherElements", "ScatterElements", "Scatter"}
