@@ -296,3 +296,16 @@ def test_strings_move_but_are_not_computed():
     assert graph.outputs[0].dtype == object
     assert run(proto, feeds)[0].tolist() == ["b"]
     assert_same([np.array(evaluate(graph, feeds)[0] == "b")], [np.array([True])])
+
+
+def test_too_few_operands_are_refused():
+    proto = model("(float[2] x) => (y) { y = Pow(x, x) }")
+    del proto.graph.node[0].input[1]
+    with pytest.raises(InvalidModel, match="at least 2 operands; it has 1"):
+        fold.run(ingest_model(proto))
+
+
+def test_a_split_into_other_numbers_is_refused():
+    graph = graph_of("(float[4] x) => (y, z) { y, z = Split<axis=0, num_outputs=1>(x) }", 18)
+    with pytest.raises(InvalidModel, match="num_outputs is 1; it has 2"):
+        fold.run(graph)

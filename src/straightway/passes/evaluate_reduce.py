@@ -16,12 +16,13 @@ def _sum(x: np.ndarray, axes: Axes) -> Result:
     return np.asarray(np.sum(x, axes, x.dtype, keepdims=True))
 
 
-def _mean(x: np.ndarray, axes: Axes) -> Result:
-    if x.dtype.kind not in "iu":
-        return np.asarray(np.mean(x, axes, keepdims=True))
-    sums = np.sum(x, axes, np.int64, keepdims=True)
+def _mean(x: np.ndarray, axes: Axes) -> np.ndarray:
+    whole = x.dtype.kind in "iu"
+    sums = np.asarray(np.sum(x, axes, np.int64 if whole else x.dtype, keepdims=True))
     count = x.size // max(sums.size, 1)
-    return np.asarray(np.sign(sums) * (np.abs(sums) // count))
+    if whole:
+        return np.asarray(np.sign(sums) * (np.abs(sums) // count))
+    return np.divide(sums, np.asarray(count, x.dtype))
 
 
 def _log_sum_exp(x: np.ndarray, axes: Axes) -> Result:

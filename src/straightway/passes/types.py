@@ -6,7 +6,8 @@ import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import Graph, Node, TensorType, Value
-from straightway.onnx_io.schema import infer_types
+from straightway.onnx_io.schema import infer_types, schema
+from straightway.passes.arguments import is_onnx
 
 
 def subgraphs(node: Node) -> list[Graph]:
@@ -32,6 +33,7 @@ def infer(node: Node, opsets: Mapping[str, int]) -> list[TensorType | None]:
 
     Raises InvalidModel, with ONNX's message, where the operands contradict the operator.
     """
+    _check_counts(node)
     if any(value.type is None for value in node.operands()):
         return [_merged(value.type, None) for value in node.outputs]
     try:
@@ -41,6 +43,19 @@ def infer(node: Node, opsets: Mapping[str, int]) -> list[TensorType | None]:
     if len(inferred) == 1 and inferred[0] is None:
         inferred = [_otherwise(node)]
     return [_merged(v.type, kind) for v, kind in zip(node.outputs, inferred, strict=True)]
+
+
+def _check_counts(node: Node) -> None:
+    """Refuse too few operands, and what ends the process inside ONNX's shape functions."""
+    official = schema(node.op)
+    where = f"node '{node.name}' ({node.op})"
+    if official is not None and len(node.inputs) < official.least_inputs:
+        raise InvalidModel(
+            f"{where}: takes at least {official.least_inputs} operands; it has {len(node.inputs)}"
+        )
+    parts = node.attrs.get("num_outputs") if is_onnx(node, "Split") else None
+    if parts is not None and parts != len(node.outputs):
+        raise InvalidModel(f"{where}: num_outputs is {parts}; it has {len(node.outputs)}")
 
 
 def _without_scalars(node: Node) -> Node:
