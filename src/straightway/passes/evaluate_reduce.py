@@ -22,7 +22,7 @@ def _mean(x: np.ndarray, axes: Axes) -> np.ndarray:
     count = x.size // max(sums.size, 1)
     if whole:
         return np.asarray(np.sign(sums) * (np.abs(sums) // count))
-    return np.divide(sums, np.asarray(count, x.dtype))
+    return np.asarray(np.divide(sums, np.asarray(count, x.dtype)))
 
 
 def _log_sum_exp(x: np.ndarray, axes: Axes) -> Result:
