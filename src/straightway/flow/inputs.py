@@ -87,16 +87,21 @@ def _indexed(node: Node, position: int) -> int | None:
     return size if isinstance(size, int) else None
 
 
+def read_arrays(path: Path) -> Mapping[str, np.ndarray]:
+    """Read an .npz file; raises InvalidRequest for anything else."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
+            return {name: data[name] for name in data.files}
+    except (OSError, ValueError, EOFError, TypeError, *BROKEN_ARCHIVE) as error:
+        raise InvalidRequest(f"{path}: is no .npz file of arrays: {error}") from error
+
+
 def load_inputs(path: Path, graph: Graph) -> Arrays:
     """Read inputs from an .npz file: one array for each input, by name.
 
     Raises InvalidRequest where one is missing or has another shape or type.
     """
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
-            found: Mapping[str, np.ndarray] = {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError, TypeError, *BROKEN_ARCHIVE) as error:
-        raise InvalidRequest(f"{path}: is no .npz file of arrays: {error}") from error
+    found = read_arrays(path)
     for value in graph.inputs:
         array = found.get(value.name)
         if array is None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from straightway.errors import InvalidModel, InvalidRequest, Unsupported
+from straightway.flow.candidate import as_model_has, describe, feeds
 from straightway.flow.convert import Request, input_sets, stored_inputs
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation, read, translate
@@ -20,22 +21,23 @@ def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
     """Compare outputs on every set of inputs.
 
     Where the candidate is, byte for byte, what straightway makes of the model, interior values are
-    compared too and the first differing node is named; else only the outputs can be.
+    compared too and the first differing node is named; else only the outputs can be. Inputs and
+    outputs of other converters may have their channels last.
     """
-    if not candidate.is_file():
-        raise InvalidRequest(f"{candidate}: is no file")
+    description = describe(candidate)
     shapes = ShapeRequest(dims=request.dims, shapes=request.shapes)
     source = read(model, shapes)
     sets = input_sets(source, request)
     translation = _own(model, candidate, shapes, request)
     with Child(engines=["litert", "onnxruntime"]) as child:
         if translation is not None:
-            feeds = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in sets]
-            return verify_file(child, model, candidate, translation, feeds)
+            fed = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in sets]
+            return verify_file(child, model, candidate, translation, fed)
         checks: list[Check] = []
         for arrays in sets:
-            ran = child.call(litert.run(candidate, list(arrays.values()), resize=True))
             expected = reference(child, model, arrays)
+            given = feeds(candidate, description, arrays)
+            ran = child.call(litert.run(candidate, given, resize=True))
             checks += _checks(source, ran, expected.plain, expected.optimised)
     return Verification(outputs=tuple(checks), interior=(), seeds=len(sets), ran=ran)
 
@@ -69,6 +71,6 @@ def _checks(
     by_name = all(name in named for name in names)
     found = [named[n] for n in names] if by_name else list(ran.outputs)
     return [
-        compare(name, plain[name], got, optimised[name])
+        compare(name, plain[name], as_model_has(got, plain[name].shape), optimised[name])
         for name, got in zip(names, found, strict=True)
     ]
