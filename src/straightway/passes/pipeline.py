@@ -22,11 +22,18 @@ def prepare(graph: Graph) -> list[Remark]:
     operands contradict an operator.
     """
     remarks = fold.run(graph)
+    said = set(map(_key, remarks))
     idle = 0
     for step in PASSES * MOST_ROUNDS:
         found = step.run(graph)
-        remarks += [remark for remark in found if remark not in remarks]
+        remarks += [remark for remark in found if _key(remark) not in said]
+        said |= set(map(_key, found))
         idle = 0 if any(remark.kind == "done" for remark in found) else idle + 1
         if idle == len(PASSES):
             break
     return remarks
+
+
+def _key(remark: Remark) -> tuple[str, str, str]:
+    """What tells remarks apart: a pass repeats in each round what it can't do."""
+    return (remark.step, remark.node, remark.text)
