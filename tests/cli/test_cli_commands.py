@@ -1,0 +1,372 @@
+"""The commands as programs see them: exit codes, JSON on stdout, progress on stderr."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typer
+from onnx import helper
+from typer.testing import CliRunner
+
+import straightway
+from onnx_io.small_models import convolutions, dense, model, node, save, tensor
+from straightway.cli import app as cli_app
+from straightway.cli.main import COMMANDS, app
+from straightway.errors import (
+    Bug,
+    InvalidModel,
+    InvalidRequest,
+    Mismatch,
+    NotYet,
+    StraightwayError,
+    ToolFailed,
+    Unsupported,
+)
+from straightway.remark import Remark
+from straightway.report.view import View
+
+NAMES = ["deploy", "convert", "verify", "profile", "ops", "doctor"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("commands")
+    save(dense(), found / "m.onnx")
+    straightway.convert(found / "m.onnx", found / "m.tflite", verify=False)
+    return found
+
+
+def python(*arguments, **options):
+    """Run `python -m straightway.cli.main`, as a program would."""
+    return subprocess.run(
+        [sys.executable, "-m", "straightway.cli.main", *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        **options,
+    )
+
+
+def test_every_command_explains_itself(run):
+    assert len(COMMANDS) == len(NAMES)
+    listed = run("--help")
+    assert listed.exit_code == 0
+    for name in NAMES:
+        assert name in listed.stdout
+        help_text = run(name, "--help")
+        assert help_text.exit_code == 0
+        assert "Usage" in help_text.stdout
+        assert not help_text.stderr
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["convert"], ["convert", "m.onnx"], ["convert", "--nonsense"]])  # fmt: skip
+def test_wrong_usage_exits_with_2(arguments, run):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert not result.stdout
+    assert result.stderr
+
+
+def test_the_module_runs_as_a_program(folder):
+    done = python("convert", folder / "m.onnx", "-o", folder / "program.tflite", "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+    told = json.loads(done.stdout)
+    assert told["verified"] is True
+    assert told["bytes"] == (folder / "program.tflite").stat().st_size
+
+
+def test_progress_goes_to_stderr_only(folder):
+    quiet = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+    loud = {**quiet, "FORCE_COLOR": "1", "TERM": "xterm"}
+    done = python("convert", folder / "m.onnx", "-o", folder / "loud.tflite", "--json", env=loud)
+    assert done.returncode == 0
+    assert b"converting m.onnx" in done.stderr
+    json.loads(done.stdout)
+
+
+def test_convert_prints_what_was_done(run, folder, tmp_path):
+    result = run("convert", folder / "m.onnx", "-o", tmp_path / "m.tflite")
+    assert result.exit_code == 0
+    assert "equal to onnxruntime: 1 output on 3 sets of inputs, 1 interior value" in result.stdout
+    assert "3 nodes" in result.stdout
+    assert "minimal" in result.stdout
+    assert not result.stderr
+
+
+def test_convert_without_verification_says_so(run, folder, tmp_path):
+    result = run("convert", folder / "m.onnx", "-o", tmp_path / "m.tflite", "--no-verify")
+    assert "not verified" in result.stdout
+    told = json.loads(
+        run(
+            "convert", folder / "m.onnx", "-o", tmp_path / "m.tflite", "--no-verify", "--json"
+        ).stdout
+    )
+    assert told["verified"] is None
+
+
+def test_convert_takes_layout_and_arrays(run, tmp_path):
+    path = save(convolutions(), tmp_path / "net.onnx")
+    np.savez(tmp_path / "a.npz", image=np.ones((1, 3, 10, 14), np.float32))
+    result = run(
+        "convert", path, "-o", tmp_path / "m.tflite", "--io", "nhwc",
+        "--inputs", tmp_path / "a.npz", "--json",
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["layout"]["conversions"] == []
+
+
+def test_deploy_ends_with_the_path_of_the_report(run, folder, tmp_path):
+    result = run("deploy", folder / "m.onnx", "-o", tmp_path / "out")
+    assert result.exit_code == 0
+    assert "".join(result.stdout.split()).endswith(f"{tmp_path}/out/report.html")
+    assert not result.stderr
+
+
+def test_deploy_as_data_is_the_report_as_data(run, folder, tmp_path):
+    result = run("deploy", folder / "m.onnx", "-o", tmp_path / "out", "--json")
+    told = json.loads(result.stdout)
+    assert told.pop("report") == str(tmp_path / "out" / "report.html")
+    assert View.from_json(told).verdict.status == "equal"
+    assert told == json.loads((tmp_path / "out" / "report.json").read_text())
+    assert not result.stderr
+
+
+def test_deploy_knows_one_runtime_so_far(run, folder, tmp_path):
+    result = run("deploy", folder / "m.onnx", "-o", tmp_path / "out", "--to", "executorch")
+    assert result.exit_code == 2
+    assert "litert" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_verify_exits_with_0_or_1(run, folder, tmp_path):
+    good = run("verify", folder / "m.onnx", folder / "m.tflite")
+    assert good.exit_code == 0
+    assert good.stdout.rstrip().endswith("equal")
+    data = (folder / "m.tflite").read_bytes()
+    place = data.index(next(iter(_weights(folder))).tobytes())
+    spoilt = tmp_path / "spoilt.tflite"
+    spoilt.write_bytes(data[:place] + np.float32(9).tobytes() + data[place + 4 :])
+    bad = run("verify", folder / "m.onnx", spoilt)
+    assert bad.exit_code == 1
+    assert bad.stdout.rstrip().endswith("different")
+    told = json.loads(run("verify", folder / "m.onnx", spoilt, "--json").stdout)
+    assert told["equal"] is False
+    assert any(not check["equal"] for check in told["checks"])
+
+
+def _weights(folder):
+    import onnx
+
+    for one in onnx.load(folder / "m.onnx").graph.initializer:
+        yield onnx.numpy_helper.to_array(one).reshape(-1)[:1]
+
+
+def test_a_difference_in_shape_is_valid_json_too(run, folder, tmp_path):
+    proto = model([node("Relu", "x", "y")], [tensor("x", [2, 5])], [tensor("y", [2, 5])])
+    path = save(proto, tmp_path / "relu.onnx")
+    result = run("verify", path, folder / "m.tflite", "--json")
+    assert result.exit_code == 1
+    told = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert told["checks"][0]["max_error"] == "inf"
+
+
+def test_profile_writes_a_trace_and_prints_a_table(run, folder, tmp_path):
+    result = run("profile", folder / "m.tflite", "-n", "2", "-o", tmp_path / "t.json")
+    assert result.exit_code == 0
+    assert "FULLY_CONN" in result.stdout
+    assert json.loads((tmp_path / "t.json").read_text())["run"]["runs"] == 2
+    told = run("profile", folder / "m.onnx", "-n", "2", "--json")
+    assert json.loads(told.stdout)["run"]["runtime"].startswith("onnxruntime")
+
+
+def test_a_trace_never_goes_over_the_model(run, folder, tmp_path):
+    before = (folder / "m.tflite").read_bytes()
+    result = run("profile", folder / "m.tflite", "-n", "1", "-o", folder / "m.tflite")
+    assert result.exit_code == 2
+    assert "is the input" in result.stderr
+    assert (folder / "m.tflite").read_bytes() == before
+    result = run("profile", folder / "m.tflite", "-n", "1", "-o", tmp_path / "no" / "t.json")
+    assert result.exit_code == 2
+
+
+def test_ops_lists_what_is_lowered(run):
+    everything = json.loads(run("ops", "--json").stdout)
+    assert {"Conv", "Relu", "MatMul"} <= {entry["op"] for entry in everything}
+    assert "Conv" in run("ops", "Conv").stdout
+    row = json.loads(run("ops", "CONV_2D", "--json").stdout)
+    assert row[0]["row"] == "CONV_2D"
+    assert row[0]["xnnpack"] is True
+    assert "XNNPACK: taken" in run("ops", "CONV_2D").stdout
+    assert "XNNPACK: taken" not in run("ops", "CUMSUM").stdout
+    unknown = run("ops", "[/]")
+    assert unknown.exit_code == 2
+    assert "'[/]'" in unknown.stderr
+
+
+def test_doctor_names_versions(run):
+    told = {entry["name"]: entry["found"] for entry in json.loads(run("doctor", "--json").stdout)}
+    assert told["straightway"] == straightway.__version__
+    assert told["onnxruntime"]
+    assert "onnxruntime" in run("doctor").stdout
+
+
+def test_names_of_a_model_can_not_write_on_the_terminal(run, tmp_path):
+    name = "\x1b[2J[red]x[/red] :smile: \u202e"
+    proto = model(
+        [helper.make_node("Relu", ["x"], [name], name=name)],
+        [tensor("x", [2, 3])],
+        [tensor(name, [2, 3])],
+    )
+    path = save(proto, tmp_path / "m.onnx")
+    done = run("convert", path, "-o", tmp_path / "m.tflite")
+    assert done.exit_code == 0
+    table = run("verify", path, tmp_path / "m.tflite")
+    assert table.exit_code == 0
+    for text in (done.output, table.output):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert "[red]x[/red] :smile:" in done.stdout
+    proto.graph.node[0].op_type = "Fancy"
+    refused = run("convert", save(proto, path), "-o", tmp_path / "m.tflite")
+    assert "\\u001b[2J[red]x[/red] :smile: \\u202e" in refused.stderr
+
+
+def test_an_endless_name_makes_no_endless_message(run, tmp_path):
+    proto = model(
+        [helper.make_node("Fancy", ["x"], ["y"], name="n" * 100_000)], [tensor("x", [2])], [tensor("y", None)]
+    )  # fmt: skip
+    result = run("convert", save(proto, tmp_path / "m.onnx"), "-o", tmp_path / "m.tflite")
+    assert result.exit_code == 3
+    assert len(result.stderr) < 3000
+
+
+def test_a_terminal_that_knows_few_letters_gets_the_rest_spelled_out(tmp_path):
+    proto = model(
+        [helper.make_node("Relu", ["x"], ["größe"], name="größe")], [tensor("x", [2, 3])], [tensor("größe", [2, 3])]
+    )  # fmt: skip
+    path = save(proto, tmp_path / "m.onnx")
+    done = python(
+        "convert", path, "-o", tmp_path / "m.tflite", env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert b"gr\\xf6\\xdfe" in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_bug(folder):
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "straightway.cli.main", "ops"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert b"bug:" not in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidRequest("what"), 2),
+        (InvalidModel("what"), 3),
+        (Unsupported("what"), 3),
+        (NotYet("what"), 3),
+        (Mismatch("what"), 1),
+        (ToolFailed("what", output="last lines"), 4),
+        (Bug("what"), 5),
+        (StraightwayError("what"), 5),
+    ],
+)
+def test_every_error_has_its_exit_code(error, code, capsys):
+    with pytest.raises(typer.Exit) as caught, cli_app.errors(as_json=True):
+        raise error
+    assert caught.value.exit_code == code
+    printed = capsys.readouterr()
+    assert "what" in printed.err
+    told = json.loads(printed.out)
+    assert told["error"] == type(error).__name__
+    assert told["refused"] == (code == 3)
+
+
+def test_the_remarks_of_a_refusal_are_data(capsys):
+    remark = Remark(kind="missed", step="lower", node="n", op="Op", text="why", numbers={"a": 1.0})
+    with pytest.raises(typer.Exit), cli_app.errors(as_json=True):
+        raise Unsupported("what", [remark])
+    told = json.loads(capsys.readouterr().out)
+    assert told["remarks"][0]["node"] == "n"
+    assert told["remarks"][0]["numbers"] == {"a": 1.0}
+
+
+def test_a_bug_says_how_to_report_it(capsys):
+    with pytest.raises(typer.Exit) as caught, cli_app.errors(as_json=True):
+        {}["missing"]
+    assert caught.value.exit_code == 5
+    printed = capsys.readouterr()
+    assert printed.err.startswith("bug: straightway failed; please report this")
+    assert "KeyError: 'missing'" in printed.err
+    assert json.loads(printed.out)["error"] == "Bug"
+
+
+def test_an_interruption_is_no_bug(capsys):
+    with pytest.raises(typer.Exit) as caught, cli_app.errors(as_json=False):
+        raise KeyboardInterrupt
+    assert caught.value.exit_code == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bug_before_a_command_exits_with_5(monkeypatch):
+    from straightway.cli import main
+
+    def fail():
+        raise RuntimeError("broken install")
+
+    monkeypatch.setattr(main, "app", fail)
+    with pytest.raises(SystemExit) as caught:
+        main.main()
+    assert caught.value.code == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("N=1", {"N": 1}), ("a=b=3", {"a=b": 3}), ("N=0", {"N": 0})],
+)
+def test_dimensions_are_read(text, found):
+    assert cli_app.parse_dims([text]) == found
+
+
+@pytest.mark.parametrize("text", ["N", "N=", "=1", "N=one", "N=-1", "N=1.0", "N=²", "N= 1", ""])
+def test_what_is_no_dimension_is_named(text):
+    with pytest.raises(InvalidRequest, match="--dim takes NAME=N"):
+        cli_app.parse_dims([text])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("x=1,3", {"x": [1, 3]}),
+        ("x= 1, 3", {"x": [1, 3]}),
+        ("x=", {"x": []}),
+        ("a=b:0=2", {"a=b:0": [2]}),
+    ],
+)
+def test_shapes_are_read(text, found):
+    assert cli_app.parse_shapes([text]) == found
+
+
+@pytest.mark.parametrize("text", ["x", "=1", "x=1x3", "x=1,,3", "x=-1,3", "x=1,", "x=²", ""])
+def test_what_is_no_shape_is_named(text):
+    with pytest.raises(InvalidRequest, match="--shape takes INPUT=1,3,320,320"):
+        cli_app.parse_shapes([text])
+
+
+def test_the_entry_point_is_installed():
+    from importlib.metadata import entry_points
+
+    (found,) = entry_points(group="console_scripts", name="straightway")
+    assert found.value == "straightway.cli.main:main"
+    assert CliRunner().invoke(app, ["doctor"]).exit_code == 0
