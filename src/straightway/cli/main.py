@@ -3,11 +3,11 @@
 import io
 import sys
 
-from straightway.cli import convert, deploy, doctor, ops, profile, verify
+from straightway.cli import convert, deploy, doctor, inspect, ops, profile, verify
 from straightway.cli.app import app, report_bug
 from straightway.errors import Bug
 
-COMMANDS = (deploy, convert, verify, profile, ops, doctor)
+COMMANDS = (deploy, inspect, convert, verify, profile, ops, doctor)
 
 
 def main() -> None:

@@ -1,0 +1,60 @@
+"""`straightway inspect`."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from straightway.cli.app import (
+    Dims,
+    Json,
+    Shapes,
+    app,
+    errors,
+    parse_dims,
+    parse_shapes,
+    print_json,
+    progress,
+    remark_data,
+)
+
+
+@app.command("inspect")
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", show_default=False)],
+    dim: Dims = None,
+    shape: Shapes = None,
+    json: Json = False,
+) -> None:
+    """Say for every node what becomes of it, and name everything unsupported at once."""
+    from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
+    from straightway.flow.inspect import inspect  # noqa: PLC0415
+
+    with errors(as_json=json), progress(f"inspecting {model.name}"):
+        found = inspect(model, Request(dims=parse_dims(dim), shapes=parse_shapes(shape)))
+    if json:
+        print_json(
+            {
+                "model": str(found.model),
+                "verdict": found.verdict,
+                "nodes": [asdict(fate) for fate in found.fates],
+                "refusals": [remark_data(remark) for remark in found.refusals],
+            }
+        )
+    else:
+        console = Console()
+        table = Table("node", "operator", "becomes", "remark")
+        for fate in found.fates:
+            becomes = ", ".join(fate.becomes) or ("refused" if fate.refused else "constant or none")
+            remark = fate.refused or (f"not delegated: {fate.delegate}" if fate.delegate else "")
+            remark += f" ({fate.remedy})" if fate.remedy else ""
+            remark += f" [{fate.source}]" if fate.source and fate.refused else ""
+            table.add_row(*map(escape, (fate.node, fate.op, becomes, remark)))
+        console.print(table)
+        console.print(found.verdict, markup=False, highlight=False)
+    if found.refusals:
+        raise typer.Exit(3)
