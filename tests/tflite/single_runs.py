@@ -1,4 +1,4 @@
-"""Runs many small models on the real interpreter, each in a process of its own: LiteRT may abort."""
+"""Runs many small models on the real interpreter, a few in one process: LiteRT may abort."""
 
 import os
 import pickle
@@ -12,6 +12,7 @@ import numpy as np
 
 _DELEGATE = "DELEGATE"
 _ALARM_S = 20
+_JOBS_A_PROCESS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Outcome:
 
 
 def run_all(jobs: Sequence[Job]) -> list[Outcome]:
-    """Run every job in one child process, which forks for each."""
+    """Run every job in one child process, which forks for a few, and again where one aborts."""
     found = subprocess.run(
         [sys.executable, __file__],
         input=pickle.dumps([astuple(job) for job in jobs]),
@@ -70,26 +71,43 @@ def _run(data, feeds, delegate, repeats):
     return outputs, "", delegated
 
 
-def _forked(asked):
+def _forked(jobs):
+    """Run jobs in a process of their own until it dies; return the answers that it gave."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
-        signal.alarm(_ALARM_S)
         with os.fdopen(writer, "wb") as pipe:
-            pipe.write(pickle.dumps(_run(*asked)))
+            for asked in jobs:
+                signal.alarm(_ALARM_S)
+                pickle.dump(_run(*asked), pipe)
+                pipe.flush()
         os._exit(0)
     os.close(writer)
+    answers = []
     with os.fdopen(reader, "rb") as pipe:
-        answer = pipe.read()
+        for _ in jobs:
+            try:
+                answers.append(pickle.load(pipe))  # noqa: S301 - our own child's answer
+            except (EOFError, pickle.UnpicklingError):
+                break
     _, status = os.waitpid(pid, 0)
-    if status or not answer:
-        return [], f"abort: status {status}", False
-    return pickle.loads(answer)  # noqa: S301 - our own child's answer
+    return answers, status
+
+
+def _serve(jobs):
+    answers = []
+    while len(answers) < len(jobs):
+        start = len(answers)
+        found, status = _forked(jobs[start : start + _JOBS_A_PROCESS])
+        answers += found
+        if status:
+            answers.append(([], f"abort: status {status}", False))
+    return answers
 
 
 if __name__ == "__main__":
     import ai_edge_litert.interpreter  # noqa: F401 - loaded once, before the forks
 
     asked = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own parent's request
-    sys.stdout.buffer.write(pickle.dumps([_forked(job) for job in asked]))
+    sys.stdout.buffer.write(pickle.dumps(_serve(asked)))

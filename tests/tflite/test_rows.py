@@ -221,6 +221,37 @@ def test_conversions():
         assert (reason == "") == one.outcome.delegated, (reason, one.sample)
 
 
+CLAMPS = {"RELU": (0, np.inf), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1)}
+
+
+def fused():
+    """The first sample of each op that fuses, with results below -1 and above 6, clamped."""
+    for op in OPS:
+        if not ROWS[op].fuses:
+            continue
+        sample = next(s for s in SAMPLES if s.op == op)
+        data, *others = sample.inputs
+        spread = (data - data.mean(dtype=float)).astype(np.float32) * 8
+        for name, limits in CLAMPS.items():
+            yield replace(
+                sample,
+                inputs=(spread, *others),
+                attrs={**sample.attrs, "activation": name},
+                reference=clamped(sample.reference, *limits),
+            )
+
+
+def clamped(function, low, high):
+    return lambda *arrays: np.clip(function(*arrays), low, high)
+
+
+@pytest.mark.parametrize("delegate", [False, True])
+def test_fused_activations(delegate):
+    for one in measure(list(fused()), delegate=delegate):
+        assert one.outcome.error == ""
+        assert one.difference() == ""
+
+
 def test_recurrent_ops_remember():
     """Their states outlive a run: the second one differs."""
     sample = next(s for s in SAMPLES if s.op == "UNIDIRECTIONAL_SEQUENCE_LSTM")
