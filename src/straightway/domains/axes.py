@@ -185,25 +185,28 @@ def channels(node: Node) -> str:
 
     "free": weights absorb any order on both sides; "keep": whatever comes in goes out; "fixed".
     """
-    name = node.op.name
     x, y = window_input(node), node.output
-    if any(v.const is None for v in node.operands()[1:]):
+    column = ROWS[node.op.name].channels
+    if column == "fixed" or any(v.const is None for v in node.operands()[1:]):
         return "fixed"
-    if name == "CONV_2D":
-        return "free" if variable(node.inputs[1]).shape[1] == x.shape[1] else "fixed"
-    if name == "TRANSPOSE_CONV":
-        return "free"
-    if name in ("DEPTH_TO_SPACE", "SPACE_TO_DEPTH") or x.shape[1] != y.shape[1]:
-        return "fixed"
-    return "keep"
+    if column == "kept":
+        return "keep" if x.shape[1] == y.shape[1] else "fixed"
+    grouped = column == "mixed" and variable(node.inputs[1]).shape[_taken(node)] != x.shape[1]
+    return "fixed" if grouped else "free"
+
+
+def _taken(node: Node) -> int:
+    """Which dimension of the model's weights runs over the channels that come in."""
+    return 0 if "TRANSPOSE" in node.op.name else 1
 
 
 def weights_dims(node: Node) -> list[int]:
-    """How TFLite stores the model's weights: OIHW to OHWI, depthwise to 1HWO, transposed to OHWI."""
-    rank = variable(node.inputs[1]).rank
-    spatial = range(2, rank)
-    layouts = {"DEPTHWISE_CONV_2D": [1, *spatial, 0], "TRANSPOSE_CONV": [1, *spatial, 0]}
-    return layouts.get(node.op.name, [0, *spatial, 1])
+    """How TFLite stores the model's weights, by the row: OIHW to OHWI, and so on."""
+    spatial = range(2, variable(node.inputs[1]).rank)
+    found: list[int] = []
+    for dim in ROWS[node.op.name].weights:
+        found += spatial if dim == "spatial" else [dim]
+    return found
 
 
 def is_pointwise(node: Node) -> bool:

@@ -308,7 +308,7 @@ class Realizer:
         operands: list[Value | None] = [self.store.get(x, forms[x])]
         if len(node.inputs) > 1:
             operands += self.window_weights(node, forms[x][-1], forms[y][-1])
-        if node.op.name == "TRANSPOSE_CONV":
+        if "TRANSPOSE" in node.op.name:
             operands[:2] = [operands[1], operands[0]]
         attrs = self.window_attrs(node, shape_of(self.atoms, y, forms[y]))
         self.write(node, operands, [forms[y]], attrs)
@@ -334,7 +334,7 @@ class Realizer:
             form = (form[0], (), *form[1:]) if one_dimensional else form
             return [self.store.get(weights, form), self.bias(node, outs)]
         ends = [(y, outs), (x, ins)]
-        if node.op.name == "TRANSPOSE_CONV":
+        if "TRANSPOSE" in node.op.name:
             ends.reverse()
         elif node.op.name == "DEPTHWISE_CONV_2D":
             ends.pop()

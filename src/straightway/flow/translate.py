@@ -13,7 +13,7 @@ from straightway.ir import Graph, Value
 from straightway.ir.verify import verify
 from straightway.lower import inline
 from straightway.lower.lowering import Lowered, lower_graph
-from straightway.passes import activation, widen
+from straightway.passes import activation, bias, widen
 from straightway.passes.pipeline import prepare
 from straightway.remark import Remark
 from straightway.tflite.write import Written, write
@@ -91,7 +91,7 @@ def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
     remarks += widen.run(source)
     watch.lap("prepare")
     lowered = _lowered(source)
-    remarks += activation.run(lowered.graph)
+    remarks += bias.run(lowered.graph) + activation.run(lowered.graph)
     drop_dead(lowered.graph)
     watch.lap("lower")
     layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=channels_last_io)

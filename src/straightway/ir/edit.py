@@ -129,4 +129,5 @@ def absorb(producer: Node, node: Node) -> None:
 
 def may_rename(graph: Graph, value: Value) -> bool:
     """Whether no one outside knows this value by its name."""
-    return value.producer is not None and not graph.is_output(value)
+    producer = value.producer
+    return producer is not None and producer.graph is graph and not graph.is_output(value)

@@ -172,7 +172,9 @@ class Graph:
 
     def is_output(self, value: Value) -> bool:
         """Whether the graph returns this value."""
-        return any(node is self.exit for node, _ in value.uses)
+        if len(value.uses) <= len(self.exit.inputs):
+            return any(node is self.exit for node, _ in value.uses)
+        return any(found is value for found in self.exit.inputs)
 
     def fresh(self, stem: str) -> str:
         """Return a value name that nothing else has: the stem itself, or with a number."""

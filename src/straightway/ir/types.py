@@ -51,7 +51,7 @@ class TensorType:
         """The shape of a static type, in elements; raises ValueError where one is symbolic."""
         for dim in self.shape:
             if isinstance(dim, str):
-                raise ValueError(f"{self} has unknown dimensions")
+                raise ValueError(f"{self} has unknown dimensions")  # noqa: TRY004 - of the value
         return self.shape  # type: ignore[return-value]  # a copy would cost most of a layout's time
 
     @property

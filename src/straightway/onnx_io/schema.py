@@ -95,7 +95,7 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
     proto = to_proto(node)
     types = {v.name: type_proto(v.type) for v in node.operands() if v.type is not None}
     data = {
-        v.name: onnx.numpy_helper.from_array(np.ascontiguousarray(v.const), v.name)
+        v.name: onnx.numpy_helper.from_array(np.asarray(v.const, order="C"), v.name)
         for v in node.operands()
         if v.const is not None and v.const.size <= MOST_SHAPE_ELEMENTS and v.const.dtype != object
     }

@@ -135,6 +135,8 @@ def _is(value: Value, number: float) -> bool:
     array = value.const
     if array is None or array.dtype.kind not in "iuf" or array.size == 0:
         return False
+    if array.dtype.kind != "f" and not float(number).is_integer():
+        return False
     target = np.array(number, array.dtype)
     if array.reshape(-1)[0] != target or not np.all(array == target):
         return False

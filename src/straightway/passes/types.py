@@ -37,7 +37,7 @@ def infer(node: Node, opsets: Mapping[str, int]) -> list[TensorType | None]:
     if any(value.type is None for value in node.operands()):
         return [_merged(value.type, None) for value in node.outputs]
     try:
-        inferred = infer_types(_without_scalars(node), dict(opsets))
+        inferred = infer_types(node, dict(opsets))
     except ValueError as error:
         raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
     if len(inferred) == 1 and inferred[0] is None:
@@ -56,15 +56,6 @@ def _check_counts(node: Node) -> None:
     parts = node.attrs.get("num_outputs") if is_onnx(node, "Split") else None
     if parts is not None and parts != len(node.outputs):
         raise InvalidModel(f"{where}: num_outputs is {parts}; it has {len(node.outputs)}")
-
-
-def _without_scalars(node: Node) -> Node:
-    """Hide constants of rank 0: `infer_types` would show them to ONNX with one dimension."""
-    inputs = [
-        v if v is None or v.const is None or v.const.ndim else Value(v.name, v.type)
-        for v in node.inputs
-    ]
-    return Node(node.op, inputs, node.outputs, node.attrs, name=node.name)
 
 
 def _merged(declared: TensorType | None, inferred: TensorType | None) -> TensorType | None:

@@ -34,6 +34,7 @@ ELEMENT_TYPES = {
     "uint64": "UINT64",
     "bool": "BOOL",
     "int4": "INT4",
+    "complex64": "COMPLEX64",
 }
 
 
