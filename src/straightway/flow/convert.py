@@ -10,6 +10,7 @@ from typing import Literal
 
 from straightway.errors import InvalidRequest, ToolFailed
 from straightway.flow import files
+from straightway.flow.blame import blamed
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.twin import needs_twin, with_twin
@@ -46,7 +47,7 @@ class Request:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the model."""
-        ShapeRequest(dims=self.dims, shapes=self.shapes)
+        ShapeRequest(dims=self.dims, shapes=self.shapes)  # checks them
         if self.io not in ("keep", "nhwc"):
             raise InvalidRequest(f"io is 'keep' or 'nhwc'; got {self.io!r}")
         if not isinstance(self.inputs, (str, os.PathLike, NoneType)):
@@ -54,6 +55,11 @@ class Request:
         seeds = self.seeds if isinstance(self.seeds, Sequence) else ()
         if not seeds or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
             raise InvalidRequest(f"seeds are whole numbers, one or more; got {self.seeds!r}")
+
+    @property
+    def fixed(self) -> ShapeRequest:
+        """The shapes that are asked for."""
+        return ShapeRequest(dims=self.dims, shapes=self.shapes)
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -113,7 +119,7 @@ def convert(
     path, target = Path(model), Path(output) if output is not None else None
     if target is not None:
         files.check_model_output(target, path, *asked.sources)
-    with within_memory(path):
+    with within_memory(path), blamed(path, asked.fixed):
         if not verify:
             return _finish(path, target, _translate(path, asked), None)
         if child is not None:
@@ -133,7 +139,11 @@ def within_memory(model: Path) -> Iterator[None]:
 
 def attempt(model: Path, request: Request) -> Conversion:
     """Convert in memory and compare; the result may differ: see `verification`."""
-    with within_memory(model), Child(engines=["litert", "onnxruntime"]) as child:
+    with (
+        within_memory(model),
+        blamed(model, request.fixed),
+        Child(engines=["litert", "onnxruntime"]) as child,
+    ):
         translation, proof = _prepared(model, request, child)
         with files.scratch("draft.tflite", translation.written.data) as draft:
             found = _prove(model, draft, translation, proof)
@@ -150,7 +160,7 @@ def request_of(options: Mapping[str, object]) -> Request:
 
 def _translate(path: Path, request: Request) -> Translation:
     request.step("reading")
-    source = read(path, ShapeRequest(dims=request.dims, shapes=request.shapes))
+    source = read(path, request.fixed)
     request.step("converting")
     return translate(source, channels_last_io=request.io == "nhwc")
 
@@ -162,7 +172,7 @@ def _verified(path: Path, target: Path | None, request: Request, child: Child) -
 
 def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation, _Proof]":
     request.step("reading")
-    source = read(path, ShapeRequest(dims=request.dims, shapes=request.shapes))
+    source = read(path, request.fixed)
     request.step("converting")
     translation = translate(source, channels_last_io=request.io == "nhwc")
     # by now the graph tells which tables its integers index

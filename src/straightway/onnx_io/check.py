@@ -53,6 +53,9 @@ class _Scope:
 
 
 def _faults(proto: onnx.ModelProto) -> list[str]:
+    broken = next((text for text in _texts(proto) if isinstance(text, bytes)), None)
+    if broken is not None:
+        return [f"a name is no UTF-8 text: {broken[:80]!r}"]
     faults = [*_scope_faults(_scope(proto.graph), frozenset())]
     for function in proto.functions:
         body = _Scope(
@@ -60,6 +63,31 @@ def _faults(proto: onnx.ModelProto) -> list[str]:
         )
         faults += [f"function '{function.name}': {f}" for f in _scope_faults(body, frozenset())]
     return faults
+
+
+def _texts(proto: onnx.ModelProto) -> Iterator[str | bytes]:
+    """Every name that is used later; protobuf gives bytes for one that is no UTF-8 text."""
+    yield from (opset.domain for opset in proto.opset_import)
+    graphs = [*_graphs(proto.graph)]
+    for graph in graphs:
+        yield graph.name
+        yield from (tensor.name for tensor in graph.initializer)
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            yield value.name
+            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    for function in proto.functions:
+        yield from (function.name, function.domain, *function.input, *function.output)
+    for owner in (*graphs, *proto.functions):
+        for node in owner.node:
+            yield from _node_texts(node)
+
+
+def _node_texts(node: onnx.NodeProto) -> Iterator[str | bytes]:
+    yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
+    yield from (attribute.name for attribute in node.attribute)
+    yield from (attribute.ref_attr_name for attribute in node.attribute)
+    for entry in node.metadata_props:
+        yield from (entry.key, entry.value)
 
 
 def _scope(graph: onnx.GraphProto) -> _Scope:

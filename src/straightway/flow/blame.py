@@ -1,0 +1,60 @@
+"""Whose fault is it? What no check foresaw is the model's if onnxruntime can't run it either."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from straightway.errors import Bug, InvalidModel, InvalidRequest, StraightwayError, ToolFailed
+from straightway.flow.inputs import Arrays, make_inputs
+from straightway.flow.translate import read
+from straightway.ingest.onnx import ShapeRequest
+from straightway.run import ort
+from straightway.run.process import Child
+
+# What Python raises where a graph is not as its readers expect; Bug, where a check of ours says so.
+UNFORESEEN = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    StopIteration,
+    TypeError,
+    ValueError,
+    Bug,
+)
+
+
+@contextmanager
+def blamed(model: Path, shapes: ShapeRequest) -> Iterator[None]:
+    """Turn what nobody foresaw into InvalidModel, where the model contradicts itself, or Bug."""
+    try:
+        yield
+    except UNFORESEEN as error:
+        raise _blame(model, shapes, error) from error
+
+
+def _blame(model: Path, shapes: ShapeRequest, error: Exception) -> StraightwayError:
+    said = _refusal(model, shapes)
+    if said:
+        return InvalidModel(f"{model}: contradicts itself: {said}")
+    if isinstance(error, Bug):
+        return Bug(f"{model}: {error}")
+    return Bug(f"{model}: straightway failed with {type(error).__name__}: {error}")
+
+
+def _refusal(model: Path, shapes: ShapeRequest) -> str:
+    """What onnxruntime has against the model; "" where it runs it, or can't be asked."""
+    try:
+        arrays = make_inputs(read(model, shapes), seed=0)
+    except (StraightwayError, *UNFORESEEN, MemoryError):
+        return _refused(model, {}, (InvalidModel, ToolFailed))
+    return _refused(model, arrays, (InvalidModel, ToolFailed, InvalidRequest))
+
+
+def _refused(model: Path, arrays: Arrays, kinds: tuple[type[StraightwayError], ...]) -> str:
+    try:
+        with Child(engines=["onnxruntime"]) as child:
+            child.call(ort.run(model, arrays, optimise=False))
+    except StraightwayError as error:
+        return " ".join(str(error).split()) if isinstance(error, kinds) else ""
+    return ""

@@ -1,0 +1,122 @@
+"""Converts damaged models: each must become a file that computes the same, or be refused cleanly.
+
+    python tests/fuzz/attack.py --from 0 --count 3000 --verify-every 20
+
+Prints one line for each kind of finding: what was raised, where, and the number of the attempt that
+shows it (`--only NUMBER` repeats one, `--save FILE` keeps its model).
+"""
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz.mutate import mutated
+from fuzz.seeds import seeds
+from straightway.errors import InvalidModel, InvalidRequest, Mismatch, ToolFailed, Unsupported
+from straightway.flow.convert import convert
+from straightway.run.process import Child
+
+CLEAN = (Unsupported, InvalidModel, InvalidRequest)
+SLOWEST_S = 20
+
+
+class TooSlow(BaseException):
+    """An attempt took longer than any small model may; nothing may catch it."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How attempts ended, and the first attempt for each finding."""
+
+    ends: Counter[str] = field(default_factory=Counter)
+    findings: dict[str, list[int]] = field(default_factory=dict)
+
+    def note(self, number: int, what: str) -> None:
+        self.findings.setdefault(what, []).append(number)
+
+
+def attempt(path: Path, child: Child | None) -> str:
+    """Convert one file; the empty text or what went wrong, and where."""
+    signal.signal(signal.SIGALRM, _too_slow)
+    signal.alarm(SLOWEST_S)
+    try:
+        convert(path, verify=child is not None, child=child, seeds=[0])
+    except CLEAN as error:
+        return f"={type(error).__name__}"
+    except (Mismatch, ToolFailed) as error:
+        return f"{type(error).__name__}: {_first(error)}"
+    except (TooSlow, Exception) as error:  # noqa: BLE001 - every kind is a finding
+        return _place(error)
+    finally:
+        signal.alarm(0)
+    return "=converted" if child is None else "=equal"
+
+
+def _place(error: BaseException) -> str:
+    """What was raised first, and the last line of ours that it passed."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = next((f for f in reversed(frames) if "straightway" in f.filename), frames[-1])
+    place = ours.filename.rpartition("straightway/")[2]
+    return f"{type(error).__name__} in {place}:{ours.lineno}: {_first(error)}"
+
+
+def _too_slow(*_: object) -> None:
+    raise TooSlow
+
+
+def _first(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return (lines[1] if len(lines) > 1 and isinstance(error, Mismatch) else (lines or [""])[0])[
+        :150
+    ]
+
+
+def attack(numbers: range, *, verify_every: int = 0, save: Path | None = None) -> Outcome:
+    """Attempt one damaged model for each number."""
+    models, outcome = seeds(), Outcome()
+    with tempfile.TemporaryDirectory() as folder, Child(engines=["litert", "onnxruntime"]) as child:
+        path = save or Path(folder) / "m.onnx"
+        for number in numbers:
+            rng = random.Random(number)
+            path.write_bytes(mutated(rng.choice(models), rng))
+            checked = child if verify_every and number % verify_every == 0 else None
+            end = attempt(path, checked)
+            if end.startswith("="):
+                outcome.ends[end[1:]] += 1
+            else:
+                outcome.note(number, end)
+    return outcome
+
+
+def main() -> int:
+    """Attack, and say what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--verify-every", type=int, default=10)
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--save", type=Path)
+    given = parser.parse_args()
+    numbers = range(given.first, given.first + given.count)
+    if given.only is not None:
+        numbers = range(given.only, given.only + 1)
+    every = 1 if given.only is not None else given.verify_every
+    outcome = attack(numbers, verify_every=every, save=given.save)
+    for what, places in sorted(outcome.findings.items(), key=lambda item: -len(item[1])):
+        sys.stdout.write(f"{len(places):5} × {what}   e.g. {places[:3]}\n")
+    sys.stdout.write(f"{dict(outcome.ends)}; {sum(map(len, outcome.findings.values()))} findings\n")
+    return 1 if outcome.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
