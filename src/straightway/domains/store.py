@@ -166,7 +166,9 @@ class Store:
         if (value, key) not in self.arrangements:
             if value.const is None:
                 raise ValueError(f"{value} is no constant")
-            array = np.ascontiguousarray(arrange(value.const))
+            array = arrange(value.const)
+            if 0 not in array.strides:  # else it is one element seen many times, whatever the order
+                array = np.ascontiguousarray(array)
             made = edit.constant(self.target, array, value.name)
             made.quant = value.quant
             self.arrangements[value, key] = made

@@ -1,6 +1,7 @@
 """One row per TFLite op, a file per family."""
 
 from straightway.tflite.rows import (
+    control,
     conversion,
     elementwise,
     index,
@@ -25,6 +26,7 @@ _FAMILIES = (
     index,
     spectral,
     recurrent,
+    control,
 )
 ROWS: dict[str, Row] = {}
 for _family in _FAMILIES:
