@@ -1,6 +1,6 @@
 """Orders for a whole graph: atoms, candidates, one cut, written ops."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """How a graph's inputs and outputs are stored.
+
+    `hands_on`: an output may be the input of the same place, as in the body of a loop.
+    """
+
+    channels_last_io: bool = False
+    hands_on: bool = False
+
+    def dims(self, value: Value) -> list[int]:
+        """The model's dimensions in stored order."""
+        return last_dims(value.rank) if self.channels_last_io else list(range(value.rank))
+
+
+OWN_ENDS = Ends()
+INNER_ENDS = Ends(hands_on=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The written graph, the plan of its conversions, and where each logical value went."""
 
@@ -52,18 +71,28 @@ def lay_out(graph: Graph, outputs: Sequence[str], *, channels_last_io: bool = Fa
     Inputs and outputs keep the model's own dimension order, or with `channels_last_io` have
     N, spatial, channels where they have three dimensions or more.
     """
+    return _lay_out(graph, outputs, Ends(channels_last_io=channels_last_io))
+
+
+def _lay_out(graph: Graph, outputs: Sequence[str], ends: Ends) -> Layout:
+    inside = {
+        inner: _lay_out(inner, [v.name for v in inner.outputs], INNER_ENDS)
+        for node in graph.nodes
+        for inner in node.graphs()
+    }
     orders = Orders(graph, Atoms(graph))
-    problem = problem_of(orders, channels_last_io=channels_last_io)
+    problem = problem_of(orders, channels_last_io=ends.channels_last_io)
     solution = solve(problem)
     modes = [node.modes[mode] for node, mode in zip(problem.nodes, solution.choice, strict=True)]
-    store = write_modes(orders, modes, outputs, channels_last_io=channels_last_io)
+    written = {inner: found.graph for inner, found in inside.items()}
+    store = write_modes(orders, modes, outputs, ends, written)
     places = {v: Place(tensor=s.first[1], order=s.order) for v, s in store.values.items()}
     return Layout(
         graph=store.target,
-        plan=make_plan(solution, store.moves),
+        plan=make_plan(solution, store.moves).joined(one.plan for one in inside.values()),
         places=places,
         atoms=orders.atoms,
-        channels_last_io=channels_last_io,
+        channels_last_io=ends.channels_last_io,
     )
 
 
@@ -81,17 +110,23 @@ def problem_of(orders: Orders, *, channels_last_io: bool = False) -> Problem:
 
 
 def write_modes(
-    orders: Orders, modes: Sequence[Mode], outputs: Sequence[str], *, channels_last_io: bool = False
+    orders: Orders,
+    modes: Sequence[Mode],
+    outputs: Sequence[str],
+    ends: Ends = OWN_ENDS,
+    inside: Mapping[Graph, Graph] | None = None,
 ) -> Store:
-    """Write every node in its mode, with the conversions that these entail."""
+    """Write every node in its mode, with the conversions that these entail.
+
+    `inside` has the written form of each graph that a node runs.
+    """
     graph = orders.graph
     target = Graph(name=graph.name)
-    store = Store(target, orders.atoms)
+    store = Store(target, orders.atoms, inside or {})
     for name in (*(v.name for v in graph.inputs), *outputs):
         target.taken[name] = 0
     for value in graph.inputs:
-        dims = last_dims(value.rank) if channels_last_io else list(range(value.rank))
-        form = whole_dims(orders.atoms, value, dims)
+        form = whole_dims(orders.atoms, value, ends.dims(value))
         tensor = store.tensor(value.name, value, form)
         tensor.name = value.name
         store.put(value, form, edit.add_input(target, tensor))
@@ -99,21 +134,23 @@ def write_modes(
     for node, mode in zip(graph.nodes, modes, strict=True):
         realizer.realize(node, mode)
     store.user = None
-    _finish(graph, outputs, store, channels_last_io=channels_last_io)
+    _finish(graph, outputs, store, ends)
     return store
 
 
-def _finish(graph: Graph, names: Sequence[str], store: Store, *, channels_last_io: bool) -> None:
+def _finish(graph: Graph, names: Sequence[str], store: Store, ends: Ends) -> None:
     """Give each output a tensor of its own, under the model's name."""
-    taken: set[Value] = set(store.target.inputs)
+    inputs = store.target.inputs
+    taken: set[Value] = set(inputs)
     results = []
-    for value, name in zip(graph.outputs, names, strict=True):
-        dims = last_dims(value.rank) if channels_last_io else list(range(value.rank))
-        tensor = store.get(value, whole_dims(store.atoms, value, dims))
-        if tensor in taken or tensor.const is not None:
-            tensor = _copied(store, tensor)
+    for place, (value, name) in enumerate(zip(graph.outputs, names, strict=True)):
+        tensor = store.get(value, whole_dims(store.atoms, value, ends.dims(value)))
+        handed_on = ends.hands_on and place < len(inputs) and tensor is inputs[place]
+        if not handed_on:
+            if tensor in taken or tensor.const is not None:
+                tensor = _copied(store, tensor)
+            tensor.name = name
         taken.add(tensor)
-        tensor.name = name
         results.append(tensor)
     edit.set_outputs(store.target, results)
 

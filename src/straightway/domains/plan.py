@@ -1,6 +1,6 @@
 """The plan: what must still be converted, why, and whether it could be less."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from straightway.domains.atoms import Order
@@ -42,6 +42,17 @@ class Plan:
     bound_bytes: int
     minimal: bool
     method: str
+
+    def joined(self, others: "Iterable[Plan]") -> "Plan":
+        """This plan together with those of the graphs inside."""
+        plans = [self, *others]
+        return Plan(
+            conversions=tuple(found for plan in plans for found in plan.conversions),
+            cost_bytes=sum(plan.cost_bytes for plan in plans),
+            bound_bytes=sum(plan.bound_bytes for plan in plans),
+            minimal=all(plan.minimal for plan in plans),
+            method=self.method,
+        )
 
     def verdict(self) -> str:
         """One line: minimal, or the bound."""

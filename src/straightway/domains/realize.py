@@ -93,7 +93,7 @@ class Realizer:
     def fixed(self, node: Node) -> None:
         """The model's own order: attributes stand as they are."""
         operands = [None if v is None else self.store.get(v, self.own(v)) for v in node.inputs]
-        self.write(node, operands, [self.own(v) for v in node.outputs], dict(node.attrs))
+        self.write(node, operands, [self.own(v) for v in node.outputs], self.store.attrs(node))
 
     def own(self, value: Value) -> Form:
         """The model's own dimensions."""

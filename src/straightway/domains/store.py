@@ -1,8 +1,9 @@
 """What is stored where while written ops are made: forms, conversions, rearranged constants."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -42,10 +43,14 @@ class Moved:
 
 
 class Store:
-    """The written graph so far, and how each logical value is stored in it."""
+    """The written graph so far, and how each logical value is stored in it.
 
-    def __init__(self, target: Graph, atoms: Atoms) -> None:
+    `inside` has the written form of each graph that a node runs.
+    """
+
+    def __init__(self, target: Graph, atoms: Atoms, inside: Mapping[Graph, Graph]) -> None:
         self.target = target
+        self.inside = inside
         self.atoms = atoms
         self.values: dict[Value, Stored] = {}
         self.converted: dict[tuple[Value, Order], Stored] = {}
@@ -62,6 +67,13 @@ class Store:
     def put(self, value: Value, form: Form, tensor: Value) -> None:
         """Say how a value is stored."""
         self.values[value] = Stored(order=flat(form), forms={form: tensor})
+
+    def attrs(self, node: Node) -> dict[str, Any]:
+        """The attributes of a node in the model's own order; graphs as they were written."""
+        return {
+            name: self.inside[value] if isinstance(value, Graph) else value
+            for name, value in node.attrs.items()
+        }
 
     def emit(self, node: Node) -> None:
         """Append one written op."""

@@ -113,6 +113,14 @@ class Node:
         """The operands that are present, in order."""
         return [value for value in self.inputs if value is not None]
 
+    def graphs(self) -> "list[Graph]":
+        """The graphs inside: branches and bodies."""
+        found = []
+        for value in self.attrs.values():
+            inner = value if isinstance(value, tuple) else (value,)
+            found += [graph for graph in inner if isinstance(graph, Graph)]
+        return found
+
     @property
     def output(self) -> Value:
         """The only result."""

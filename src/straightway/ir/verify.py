@@ -5,7 +5,11 @@ from straightway.ir.graph import Graph, Node, Value
 
 
 def verify(graph: Graph, *, typed: bool = False) -> None:
-    """Raise Bug unless edges, order and names of the graph agree; with `typed`, types as well."""
+    """Raise Bug unless edges, order and names of the graph agree; with `typed`, types as well.
+
+    The graphs inside TFLite's nodes stand for themselves, so they are looked at too; those of a model
+    read values of the graph around them.
+    """
     faults = _faults(graph, typed=typed)
     if faults:
         raise Bug(f"graph '{graph.name}' is broken: " + "; ".join(faults[:5]))
@@ -26,6 +30,8 @@ def _faults(graph: Graph, *, typed: bool) -> list[str]:
             if value.const is not None:
                 faults.append(f"{value} is a constant and the result of {node}")
             defined.add(value)
+        if node.op.dialect == "tflite":
+            faults += [f for inner in node.graphs() for f in _faults(inner, typed=typed)]
     if graph.last is not previous:
         faults.append("the last node is not the last")
     faults += _operand_faults(graph.exit, defined)

@@ -7,7 +7,15 @@ from straightway.ir import Value
 from straightway.lower.broadcast import aligned
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, run
-from straightway.lower.integers import is_integer, quotient, truncated_remainder, widened
+from straightway.lower.integers import (
+    UINT64,
+    is_integer,
+    quotient,
+    truncated_remainder,
+    unsigned_quotient,
+    unsigned_remainder,
+    widened,
+)
 
 LONGS = run([[-(2**62), 0, 7], [3, -(2**31), 12345678901234567]], np.int64)
 DIVISORS = run([[-3, 5, -2], [7, 1, 1000003]], np.int64)
@@ -15,6 +23,8 @@ INTS = run([[-7, 0, 7], [3, -(2**31), 2**31 - 1]], np.int32)
 INT_DIVISORS = run([[2, 5, -2]], np.int32)
 BYTES = run([[-7, 0, 7], [100, -128, 127]], np.int8)
 BYTE_DIVISORS = run([[2, 5, -3]], np.int8)
+HUGE = run([[2**64 - 1, 2**63, 7], [2**64 - 2, 2**63 + 12345678901, 2**62]], np.uint64)
+HUGE_DIVISORS = run([[3, 2**63 + 1, 2**40 + 1], [2**64 - 1, 10**9 + 7, 2**62]], np.uint64)
 UNSIGNED = run([[7, 0, 2**32 - 1]], np.uint32)
 PAIRS = [
     case(a=(2, 3, 4, 5), b=(3, 1, 5)),
@@ -26,6 +36,7 @@ PAIRS = [
     case(a=INTS, b=INT_DIVISORS),
     case(a=BYTES, b=BYTE_DIVISORS),
     case(a=UNSIGNED, b=run([[3, 5, 7]], np.uint32)),
+    case(a=HUGE, b=HUGE_DIVISORS),
 ]
 
 for onnx_name, tflite_name in {"Add": "ADD", "Sub": "SUB", "Mul": "MUL"}.items():
@@ -50,6 +61,8 @@ for onnx_name, tflite_name in {"Add": "ADD", "Sub": "SUB", "Mul": "MUL"}.items()
 def divide(g: Builder, a: Value, b: Value, /, axis: int | None = None, broadcast: int = 0) -> Value:
     """One op; integers divide towards zero."""
     b = aligned(g, a, b, axis, broadcast)
+    if a.dtype == UINT64:
+        return widened(g, lambda *xs: unsigned_quotient(g, *xs), a, b)
     return widened(g, lambda *xs: quotient(g, *xs) if is_integer(a) else g.DIV(*xs), a, b)
 
 
@@ -58,6 +71,7 @@ def divide(g: Builder, a: Value, b: Value, /, axis: int | None = None, broadcast
     samples=[
         case(a=LONGS, b=DIVISORS),
         case(a=LONGS, b=DIVISORS, fmod=1),
+        case(a=HUGE, b=HUGE_DIVISORS),
         case(a=BYTES, b=BYTE_DIVISORS),
         case(a=BYTES, b=BYTE_DIVISORS, fmod=1),
         case(a=(2, 3, 5), b=(3, 1), fmod=1),
@@ -66,6 +80,8 @@ def divide(g: Builder, a: Value, b: Value, /, axis: int | None = None, broadcast
 )
 def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
     """The remainder with the divisor's sign is one op; with the dividend's sign it is composed."""
+    if a.dtype == UINT64:
+        return widened(g, lambda *xs: unsigned_remainder(g, *xs), a, b)
     if fmod:
         return widened(g, lambda *xs: truncated_remainder(g, *xs), a, b)
     return widened(g, g.FLOOR_MOD, a, b)
@@ -147,11 +163,16 @@ for onnx_name, tflite_name in {"Max": "MAXIMUM", "Min": "MINIMUM"}.items():
 
     @lower(
         onnx_name,
-        samples=[*LISTS, case(data_0=[LONGS, DIVISORS]), case(data_0=[BYTES, BYTE_DIVISORS])],
+        samples=[
+            *LISTS,
+            case(data_0=[LONGS, DIVISORS]),
+            case(data_0=[BYTES, BYTE_DIVISORS]),
+            case(data_0=[HUGE, HUGE_DIVISORS]),
+        ],
     )
     def extremum(g: Builder, *operands: Value, _name: str = tflite_name) -> Value:
         """A chain of comparisons by twos."""
-        return widened(g, lambda *xs: _chain(g, _name, xs), *operands)
+        return widened(g, lambda *xs: _chain(g, _name, xs), *operands, ordered=True)
 
 
 def _chain(g: Builder, name: str, operands: tuple[Value, ...]) -> Value:

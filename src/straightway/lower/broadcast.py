@@ -1,10 +1,14 @@
 """Broadcasting: elements repeated, and how old opsets align operands."""
 
+import math
+
 import numpy as np
 
 from straightway.ir import Value
 from straightway.lower.builder import Builder
 
+# more ones would make the file larger than the time they save is worth: 1 MB
+MOST_ONES = 2**18
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -15,7 +19,7 @@ def spread(g: Builder, x: Value, shape: tuple[int, ...]) -> Value:
     """
     if x.shape == shape:
         return x
-    if x.dtype != FLOAT32:
+    if x.dtype != FLOAT32 or math.prod(shape) > MOST_ONES:
         return g.BROADCAST_TO(x, shape=shape)
     old = (1,) * (len(shape) - x.rank) + x.shape
     ones = tuple(1 if a == b else b for a, b in zip(old, shape, strict=True))

@@ -5,11 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from straightway.errors import Bug, Impossible
+from straightway.errors import Bug, Impossible, NotYet
 from straightway.ir import Graph, Node, Op, TensorType, Value, edit
 from straightway.ir.source import Origins
 from straightway.ir.types import SHORT_NAMES
 from straightway.tflite.rows import ROWS
+
+# the kinds of layout whose order is that of the data
+ORDERED_BY_DATA = ("reduce", "arg", "last", "window", "matrix")
+# a shape is an array of eight in the interpreter's parameters (kMaxReshapeDims and the like)
+MOST_DIMENSIONS = 8
 
 Operand = Value | float | int | bool | np.ndarray | np.generic | None
 
@@ -47,6 +52,7 @@ class Builder:
             raise Impossible(
                 f"TFLite's {name} takes {_names(row.types)}; got {found}", kernel=row.kernel
             )
+        self.check_data(name, data, inputs)
         node = Node(
             Op(dialect="tflite", name=name),
             inputs,
@@ -56,8 +62,24 @@ class Builder:
             origins=self.origins,
         )
         node.outputs = [self.result(name, t) for t in row.infer(node)]
+        for value in (*node.operands(), *node.outputs):
+            if value.rank > MOST_DIMENSIONS:
+                raise Impossible(
+                    f"TFLite's shapes have at most {MOST_DIMENSIONS} dimensions; got {value.type}",
+                    kernel="core/api/flatbuffer_conversions.cc: FlatBufferIntVectorToArray",
+                )
         edit.append(self.graph, node)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
+
+    def check_data(self, name: str, data: Value, inputs: Sequence[Value | None]) -> None:
+        """Refuse an op that would compute a constant: only its inputs give it an order to run in."""
+        layout = ROWS[name].layout
+        alone = all(v is None or v.const is not None for v in inputs)
+        if alone or (data.const is not None and layout in ORDERED_BY_DATA):
+            raise NotYet(
+                f"{name} of a constant computes nothing from the model's inputs",
+                remedy="fold constants in the exporter",
+            )
 
     def result(self, name: str, kind: TensorType) -> Value:
         """Make a value that an op will give."""

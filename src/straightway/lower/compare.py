@@ -1,4 +1,4 @@
-"""Comparisons, logic, selection and bits."""
+"""Comparisons, logic, selection."""
 
 import math
 
@@ -7,7 +7,7 @@ import numpy as np
 from straightway.ir import Value
 from straightway.lower.broadcast import aligned
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower, need, run
+from straightway.lower.declare import case, lower, run
 from straightway.lower.integers import widened
 
 TRUTH = run([[True, False, True], [False, False, True]], bool)
@@ -22,6 +22,7 @@ PAIRS = [
     case(a=LONGS, b=run([[0, 0, 7]], np.int64)),
     case(a=BYTES, b=run([[0, 0, 7]], np.int8)),
     case(a=run([[1, 2**31 + 5]], np.uint32), b=run([[2], [7]], np.uint32)),
+    case(a=run([[1, 2**63 + 5]], np.uint64), b=run([[1], [7]], np.uint64)),
 ]
 
 for onnx_name, tflite_name in {
@@ -47,7 +48,7 @@ for onnx_name, tflite_name in {
     ) -> Value:
         """One op for one op."""
         b = aligned(g, a, b, axis, broadcast)
-        return widened(g, lambda *xs: g.emit(_name, xs, {}), a, b)
+        return widened(g, lambda *xs: g.emit(_name, xs, {}), a, b, ordered=_name != "EQUAL")
 
 
 for onnx_name, tflite_name in {
@@ -122,64 +123,3 @@ def is_infinite(g: Builder, x: Value, /, detect_negative: int, detect_positive: 
     if detect_positive or detect_negative:
         return g.EQUAL(x, math.inf if detect_positive else -math.inf)
     return g.const(np.zeros(x.shape, bool))
-
-
-BITS = 8 * np.dtype(np.int64).itemsize
-# 1, 2, 4 … and what is left of a one that was shifted out: nothing
-POWERS = np.array([*(1 << k for k in range(BITS - 1)), -(1 << (BITS - 1)), 0], np.int64)
-
-
-@lower(
-    "BitShift",
-    needs=[
-        need(
-            lambda x: x.dtype != np.uint64,
-            "TFLite multiplies and shifts no uint64; got {x.type}",
-            kernel="kernels/right_shift.cc:110",
-        ),
-        need(
-            lambda x: np.issubdtype(x.dtype, np.unsignedinteger),
-            "BitShift is lowered for unsigned integers; got {x.type}",
-            possible=True,
-        ),
-    ],
-    samples=[
-        case(x=run([[16, 4, 1]], np.uint8), y=np.array([1, 2, 3], np.uint8), direction="RIGHT"),
-        case(x=run([[200, 4, 1]], np.uint8), y=np.array([1, 2, 3], np.uint8), direction="LEFT"),
-        case(x=run([[2**31, 4, 1]], np.uint32), y=np.array(2, np.uint32), direction="LEFT"),
-        case(x=run([[2**31, 4, 9]], np.uint32), y=run([[31, 1, 3]], np.uint32), direction="RIGHT"),
-        case(x=run([[3, 4, 9]], np.uint32), y=run([[31, 1, 0]], np.uint32), direction="LEFT"),
-    ],
-    refuses=[
-        case(x=run([[16, 4]], np.uint64), y=np.array([1, 2], np.uint64), direction="LEFT"),
-        case(x=run([[16]], np.int32), y=np.array([1], np.int32), direction="RIGHT", opset=26),
-    ],
-)
-def bit_shift(g: Builder, x: Value, y: Value, /, direction: str) -> Value:
-    """One op to the right; to the left a product with a power of two."""
-    if direction == "RIGHT":
-        return g.RIGHT_SHIFT(x, y)
-    if y.const is not None:
-        powers = g.const(POWERS[np.minimum(y.const.astype(np.int64), BITS)])
-    else:
-        places = g.cast(y, np.int64)
-        powers = g.GATHER(g.const(POWERS), g.MINIMUM(places, BITS), axis=0)
-    return g.cast(g.MUL(g.cast(x, np.int64), powers), x.dtype)
-
-
-@lower(
-    "BitwiseXor",
-    samples=[
-        case(a=run([[5, -3]], np.int32), b=run([[6], [7]], np.int32)),
-        case(a=run([[5, 255]], np.uint8), b=run([[6], [7]], np.uint8)),
-    ],
-)
-def bitwise_xor(g: Builder, a: Value, b: Value, /) -> Value:
-    """One op."""
-    return g.BITWISE_XOR(a, b)
-
-
-@lower("BitwiseNot", samples=[case(x=run([[5, -3]], np.int32)), case(x=run([[5]], np.uint16))])
-def bitwise_not(g: Builder, x: Value, /) -> Value:
-    """Differs from all ones."""
-    return g.BITWISE_XOR(x, g.const(~np.zeros((), x.dtype)))

@@ -15,10 +15,10 @@ families.load()
 
 
 def run(graph: Graph) -> list[Remark]:
-    """Replace every node that nothing lowers and that has a body."""
+    """Replace every node that has a body, and that nothing lowers or that computes a constant."""
     done: dict[str, int] = {}
     for node in list(graph.nodes):
-        if (node.op.dialect, node.op.name) not in LOWERINGS and _replace(graph, node):
+        if (not _is_lowered(node) or _is_constant(node)) and _replace(graph, node):
             done[node.op.name] = done.get(node.op.name, 0) + 1
     return [
         Remark(
@@ -29,6 +29,15 @@ def run(graph: Graph) -> list[Remark]:
         )
         for name, count in done.items()
     ]
+
+
+def _is_lowered(node: Node) -> bool:
+    return (node.op.dialect, node.op.name) in LOWERINGS
+
+
+def _is_constant(node: Node) -> bool:
+    """Whether it computes a constant that nothing folded: its parts may be folded."""
+    return bool(node.inputs) and all(v.const is not None for v in node.operands())
 
 
 def _replace(graph: Graph, node: Node) -> bool:

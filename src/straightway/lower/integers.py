@@ -19,6 +19,8 @@ WIDER = {
     np.dtype(np.uint16): INT32,
     np.dtype(np.uint32): INT64,
 }
+UINT64 = np.dtype(np.uint64)
+LEAST = -(2**63)
 # Two halvings of the error by 2**22 leave less than half of one: see `quotient`.
 ROUNDS = 3
 
@@ -28,12 +30,18 @@ def is_integer(x: Value) -> bool:
     return bool(np.issubdtype(x.dtype, np.integer))
 
 
-def widened(g: Builder, function: Callable[..., Value], *operands: Value) -> Value:
+def widened(
+    g: Builder, function: Callable[..., Value], *operands: Value, ordered: bool = False
+) -> Value:
     """Compute in a wider integer type where a kernel does not take the operands' own.
 
-    The cast back wraps around as the narrow arithmetic would (kernels/cast.cc: static_cast).
+    The cast back wraps around as the narrow arithmetic would (kernels/cast.cc: static_cast). uint64 is
+    computed as int64 of the same bits; what compares (`ordered`) with the topmost bit turned over.
     """
     kind = operands[0].dtype
+    if kind == UINT64:
+        result = function(*(to_int64(g, x, ordered=ordered) for x in operands))
+        return result if result.dtype == np.bool_ else to_uint64(g, result, ordered=ordered)
     try:
         return function(*operands)
     except Impossible:
@@ -41,6 +49,80 @@ def widened(g: Builder, function: Callable[..., Value], *operands: Value) -> Val
             raise
     result = function(*(g.cast(x, WIDER[kind]) for x in operands))
     return result if result.dtype == np.bool_ else g.cast(result, kind)
+
+
+def reinterpreted(g: Builder, x: Value, dtype: np.dtype) -> Value:
+    """The same bits as another type of the same width."""
+    if x.dtype == dtype:
+        return x
+    if x.const is not None:
+        return g.derived(x, ("bits", dtype), lambda array: array.view(dtype))
+    return g.BITCAST(x, dtype=dtype)
+
+
+def to_int64(g: Builder, x: Value, *, ordered: bool = False) -> Value:
+    """Take uint64 for int64; `ordered` so that the order stays, which turns the topmost bit over."""
+    found = reinterpreted(g, x, INT64)
+    return g.ADD(found, LEAST) if ordered else found
+
+
+def to_uint64(g: Builder, x: Value, *, ordered: bool = False) -> Value:
+    """Undo `to_int64`."""
+    return reinterpreted(g, g.ADD(x, LEAST) if ordered else x, UINT64)
+
+
+def halved(g: Builder, x: Value) -> Value:
+    """Half of the unsigned number whose bits an int64 has: at least 0."""
+    half = quotient(g, g.SUB(x, g.FLOOR_MOD(x, 2)), g.const(2, INT64))
+    return g.SELECT_V2(g.LESS(x, 0), g.ADD(half, LEAST), half)
+
+
+def unsigned_quotient(g: Builder, a: Value, b: Value) -> Value:
+    """Divide uint64 that stand as int64 of the same bits.
+
+    Half of the dividend is no negative number; its quotient, doubled, is right or one too small. A
+    divisor from 2**63 on goes once or not at all.
+    """
+    guess = g.MUL(quotient(g, halved(g, a), g.MAXIMUM(b, 1)), 2)
+    rest = g.SUB(a, g.MUL(guess, b))
+    base = g.SELECT_V2(g.LESS(b, 0), g.const(0, INT64), guess)
+    left = g.SELECT_V2(g.LESS(b, 0), a, rest)
+    again = g.GREATER_EQUAL(g.ADD(left, LEAST), g.ADD(b, LEAST))
+    return g.ADD(base, g.cast(again, INT64))
+
+
+def unsigned_remainder(g: Builder, a: Value, b: Value) -> Value:
+    """What `unsigned_quotient` leaves."""
+    return g.SUB(a, g.MUL(unsigned_quotient(g, a, b), b))
+
+
+def converted(g: Builder, x: Value, dtype: np.dtype) -> Value:
+    """Cast, also from and to uint64, which TFLite's CAST lacks (kernels/cast.cc:461).
+
+    Whole numbers keep their low bits. To a float, numbers from 2**63 on go by their halves, of which
+    the last bit stands for what was cut, so that they are rounded once.
+    """
+    if dtype == x.dtype or UINT64 not in (dtype, x.dtype):
+        return g.cast(x, dtype)
+    if dtype == UINT64:
+        return to_uint64(g, _to_unsigned_bits(g, x))
+    bits = to_int64(g, x)
+    if dtype == np.bool_:
+        return g.NOT_EQUAL(bits, 0)
+    if np.issubdtype(dtype, np.integer):
+        return g.cast(bits, dtype)
+    half, odd = halved(g, bits), g.FLOOR_MOD(bits, 2)
+    even = g.SUB(half, g.FLOOR_MOD(half, 2))
+    sticky = g.ADD(even, g.MAXIMUM(g.FLOOR_MOD(half, 2), odd))
+    large = g.MUL(g.cast(sticky, dtype), 2.0)
+    return g.SELECT_V2(g.LESS(bits, 0), large, g.cast(bits, dtype))
+
+
+def _to_unsigned_bits(g: Builder, x: Value) -> Value:
+    if x.dtype.kind != "f":
+        return g.cast(x, INT64)
+    large = g.ADD(g.cast(g.SUB(x, float(2**63)), INT64), LEAST)
+    return g.SELECT_V2(g.LESS(x, float(2**63)), g.cast(x, INT64), large)
 
 
 def magnitude(g: Builder, x: Value) -> Value:

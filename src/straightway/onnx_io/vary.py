@@ -43,7 +43,7 @@ def varied(path: Path, seed: int) -> bytes | None:
 def _around(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Random numbers between half the value and the value: never larger, so nothing overflows."""
     value = float(array.reshape(-1)[0])
-    spread = rng.uniform(0.5, 1.0, array.shape)
+    spread = 0.5 + 0.5 * rng.random(array.shape, np.float32)
     return np.asarray(spread * value if value else 0.1 * spread).astype(array.dtype)
 
 

@@ -12,11 +12,7 @@ from straightway.passes.arguments import is_onnx
 
 def subgraphs(node: Node) -> list[Graph]:
     """The graphs inside a node: branches and bodies."""
-    found = []
-    for value in node.attrs.values():
-        inner = value if isinstance(value, tuple) else (value,)
-        found += [graph for graph in inner if isinstance(graph, Graph)]
-    return found
+    return node.graphs()
 
 
 def nested(graph: Graph) -> list[Graph]:

@@ -40,7 +40,7 @@ ELEMENT_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A flatbuffer, and where each value and node of the graph stands in it."""
+    """A flatbuffer, and where each value and node of the main graph stands in it."""
 
     data: memoryview
     tensors: dict[Value, int]
@@ -55,7 +55,7 @@ def write(
     `extra_outputs` are returned as well, after the graph's own: to look inside. The same graph gives the same bytes. Raises Unsupported where the weights pass 2 GB, before
     anything is built.
     """
-    total = sum(v.const.nbytes for v in graph.values() if v.const is not None)
+    total = sum(v.const.nbytes for g in _nested(graph) for v in g.values() if v.const is not None)
     if total > LARGEST_BUFFER_BYTES:
         raise Unsupported(
             f"a flatbuffer holds at most {LARGEST_BUFFER_BYTES:,} bytes; the weights take {total:,}"
@@ -84,13 +84,23 @@ class _AlignedBuffer:
         return int(schema.BufferEnd(builder))
 
 
+class _Body:
+    """One graph of the file while it is written: its tensors and operators in the order met."""
+
+    def __init__(self, name: str) -> None:
+        self.tensors: dict[Value, int] = {}
+        self.operators: dict[Node, int] = {}
+        self.table = schema.SubGraphT()
+        self.table.name = name.encode()
+        self.table.tensors = []
+        self.table.operators = []
+
+
 class _Writer:
-    """Collects tensors, buffers and operator codes in the order in which they are met."""
+    """Collects graphs, buffers and operator codes in the order in which they are met."""
 
     def __init__(self, graph: Graph, description: str) -> None:
         self.graph = graph
-        self.tensors: dict[Value, int] = {}
-        self.operators: dict[Node, int] = {}
         self.codes: dict[tuple[str, int], int] = {}
         # for each size in bytes the buffers, by digest; the first of a size has none until needed
         self.sizes: dict[int, dict[str, int]] = {}
@@ -99,50 +109,53 @@ class _Writer:
         self.model.description = description.encode()
         self.model.buffers = [schema.BufferT()]
         self.model.operatorCodes = []
-        self.subgraph = schema.SubGraphT()
-        self.subgraph.tensors = []
-        self.subgraph.operators = []
-        self.model.subgraphs = [self.subgraph]
+        self.model.subgraphs = []
 
     def finish(self, outputs: list[Value]) -> Written:
-        """Write inputs, operators, outputs, and one signature that names them."""
-        self.subgraph.name = (self.graph.name or "main").encode()
-        self.subgraph.inputs = self.indices(self.graph.inputs)
-        for node in self.graph.nodes:
-            self.operators[node] = len(self.subgraph.operators)
-            self.subgraph.operators.append(self.operator(node))
-        self.subgraph.outputs = self.indices(outputs)
-        self.model.signatureDefs = [self.signature(outputs)]
+        """Write all graphs, the main one first, and one signature that names its ends."""
+        main = self.body(self.graph, outputs)
+        self.model.signatureDefs = [self.signature(main, outputs)]
         # one allocation: a builder that grows doubles its bytes and copies them
         weights = sum(b.array.nbytes for b in self.model.buffers[1:])
-        builder = flatbuffers.Builder(weights + SPARE_BYTES * (1 + len(self.subgraph.tensors)))
+        tensors = sum(len(graph.tensors) for graph in self.model.subgraphs)
+        builder = flatbuffers.Builder(weights + SPARE_BYTES * (1 + tensors))
         builder.Finish(self.model.Pack(builder), b"TFL3")
         data = memoryview(builder.Bytes)[builder.Head() :]
-        return Written(data=data, tensors=self.tensors, operators=self.operators)
+        return Written(data=data, tensors=main.tensors, operators=main.operators)
 
-    def signature(self, outputs: list[Value]) -> Any:
+    def body(self, graph: Graph, outputs: Sequence[Value]) -> _Body:
+        """Write inputs, operators, outputs of one graph."""
+        body = _Body(graph.name or "main")
+        self.model.subgraphs.append(body.table)
+        body.table.inputs = self.indices(body, graph.inputs)
+        for node in graph.nodes:
+            body.operators[node] = len(body.table.operators)
+            body.table.operators.append(self.operator(body, node))
+        body.table.outputs = self.indices(body, outputs)
+        return body
+
+    def inner(self, graph: Graph) -> int:
+        """Write a graph that an operator runs; return its number."""
+        number = len(self.model.subgraphs)
+        self.body(graph, graph.outputs)
+        return number
+
+    def signature(self, main: _Body, outputs: list[Value]) -> Any:
         """Name inputs and outputs as the model does."""
         made = schema.SignatureDefT()
         made.signatureKey = b"serving_default"
         made.subgraphIndex = 0
-        made.inputs = [self.tensor_map(v) for v in self.graph.inputs]
-        made.outputs = [self.tensor_map(v) for v in outputs]
+        made.inputs = [_tensor_map(main, v) for v in self.graph.inputs]
+        made.outputs = [_tensor_map(main, v) for v in outputs]
         return made
 
-    def tensor_map(self, value: Value) -> Any:
-        """One name of the signature."""
-        made = schema.TensorMapT()
-        made.name = value.name.encode()
-        made.tensorIndex = self.tensors[value]
-        return made
-
-    def indices(self, values: "Sequence[Value | None]") -> np.ndarray:
+    def indices(self, body: _Body, values: "Sequence[Value | None]") -> np.ndarray:
         """Tensor indices; −1 stands for an absent operand."""
-        return np.array([-1 if v is None else self.tensor(v) for v in values], np.int32)
+        return np.array([-1 if v is None else self.tensor(body, v) for v in values], np.int32)
 
-    def tensor(self, value: Value) -> int:
+    def tensor(self, body: _Body, value: Value) -> int:
         """Return the index of a tensor, writing it when it is met first."""
-        if value not in self.tensors:
+        if value not in body.tensors:
             made = schema.TensorT()
             made.name = value.name.encode()
             made.shape = np.array(value.shape, np.int32)
@@ -150,9 +163,9 @@ class _Writer:
             made.type = getattr(schema.TensorType, ELEMENT_TYPES[value.dtype.name])
             made.buffer = 0 if value.const is None else self.buffer(value.const)
             made.quantization = _quantization(value)
-            self.tensors[value] = len(self.subgraph.tensors)
-            self.subgraph.tensors.append(made)
-        return self.tensors[value]
+            body.tensors[value] = len(body.table.tensors)
+            body.table.tensors.append(made)
+        return body.tensors[value]
 
     def buffer(self, array: np.ndarray) -> int:
         """Write the elements of a constant; equal bytes are written once."""
@@ -166,7 +179,7 @@ class _Writer:
             self.model.buffers.append(_AlignedBuffer(array))
         return alike[key]
 
-    def operator(self, node: Node) -> Any:
+    def operator(self, body: _Body, node: Node) -> Any:
         """Write one operator with its options."""
         row = ROWS[node.op.name]
         key = (row.name, row.version(node))
@@ -175,8 +188,8 @@ class _Writer:
             self.model.operatorCodes.append(_code(*key))
         made = schema.OperatorT()
         made.opcodeIndex = self.codes[key]
-        made.inputs = self.indices(node.inputs)
-        made.outputs = self.indices(list(node.outputs))
+        made.inputs = self.indices(body, node.inputs)
+        made.outputs = self.indices(body, list(node.outputs))
         if row.options:
             made.builtinOptionsType = getattr(schema.BuiltinOptions, row.options)
             made.builtinOptions = getattr(schema, f"{row.options}T")()
@@ -184,10 +197,28 @@ class _Writer:
             for name, value in node.attrs.items():
                 if not hasattr(made.builtinOptions, name):
                     raise AttributeError(f"{row.name} has no option {name}")
-                if isinstance(value, str) and name in enums:
-                    value = getattr(getattr(schema, enums[name]), value)  # noqa: PLW2901
-                setattr(made.builtinOptions, name, value)
+                setattr(made.builtinOptions, name, self.option(value, enums.get(name, "")))
         return made
+
+    def option(self, value: Any, enum: str) -> Any:
+        """Return an option as the schema stores it: a number for a name, or for a graph."""
+        if isinstance(value, Graph):
+            return self.inner(value)
+        return getattr(getattr(schema, enum), value) if isinstance(value, str) and enum else value
+
+
+def _nested(graph: Graph) -> list[Graph]:
+    """A graph and those that its operators run."""
+    inner = [one for node in graph.nodes for one in node.graphs()]
+    return [graph, *(found for one in inner for found in _nested(one))]
+
+
+def _tensor_map(body: _Body, value: Value) -> Any:
+    """One name of the signature."""
+    made = schema.TensorMapT()
+    made.name = value.name.encode()
+    made.tensorIndex = body.tensors[value]
+    return made
 
 
 def _digest(array: np.ndarray) -> str:

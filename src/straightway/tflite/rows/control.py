@@ -44,7 +44,7 @@ ROWS = [
         options="WhileOptions",
         attrs={
             "condition": field_("condSubgraphIndex", role="graph"),
-            "body": field_("bodySubgraphIndex", role="body"),
+            "body": field_("bodySubgraphIndex", role="graph"),
         },
         xnnpack="XNNPACK's delegate takes no WHILE",
     ),

@@ -34,6 +34,17 @@ ROWS = [
         version=versions.cast,
     ),
     Row(
+        name="BITCAST",
+        layout="fixed",
+        infer=shapes.bitcast,
+        types=types("f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool"),
+        kernel="kernels/bitcast.cc:36",
+        options="BitcastOptions",
+        # to a wider type the last dimension vanishes, to a narrower one there is one more
+        attrs={"dtype": LOGICAL},
+        xnnpack="XNNPACK's delegate takes no BITCAST",
+    ),
+    Row(
         name="QUANTIZE",
         layout="elementwise",
         infer=shapes.cast,

@@ -34,7 +34,7 @@ Layout = Literal[
     "batch_matrix",  # BATCH_MATMUL: batch dimensions, then either matrix order
     "fixed",  # the model's own dimension order only
 ]
-Role = Literal["plain", "axis", "axes", "dims", "spatial", "enum", "graph", "body", "logical"]
+Role = Literal["plain", "axis", "axes", "dims", "spatial", "enum", "graph", "logical"]
 Channels = Literal[
     "mixed",  # weights mix them: any order in, any order out, the weights follow
     "kept",  # the order that comes in goes out
@@ -47,8 +47,8 @@ class Attr:
     """How a logical attribute is written.
 
     `role`: "axis" and "axes" are dimension numbers, "dims" has one entry a dimension, "spatial" one a
-    spatial dimension, "enum" is a name of the schema's enum `enum`, "graph" and "body" are graphs
-    that the op runs (a body may return an input as it is), "logical" is not written.
+    spatial dimension, "enum" is a name of the schema's enum `enum`, "graph" is a graph
+    that the op runs, "logical" is not written.
     `fields`: option fields (two for "spatial": height, width). `operand`: position of the constant
     int32 operand that holds it instead.
     """

@@ -276,6 +276,19 @@ def cast(node: Node) -> list[TensorType]:
     return [typed(node.attrs["dtype"], *operand(node, 0).shape)]
 
 
+def bitcast(node: Node) -> list[TensorType]:
+    """The bits stay; wider elements join those of the last dimension, narrower ones add one."""
+    x, dtype = operand(node, 0), np.dtype(node.attrs["dtype"])
+    shape, old, new = x.shape, x.dtype.itemsize, dtype.itemsize
+    if old > new:
+        return [typed(dtype, *shape, old // new)]
+    if old == new:
+        return [typed(dtype, *shape)]
+    if shape[-1:] != (new // old,):
+        raise ValueError(f"BITCAST to {dtype} needs a last dimension of {new // old}; got {x.type}")
+    return [typed(dtype, *shape[:-1])]
+
+
 def top_k(node: Node) -> list[TensorType]:
     """The last dimension becomes k; values, then int32 indices."""
     x, k = operand(node, 0), int(node.attrs["k"])
