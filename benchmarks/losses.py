@@ -1,20 +1,21 @@
 """Where our file is slower: both sides operator by operator, summed by category of work."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from straightway.tflite.read import read as read_tflite
-
-import arrangement
 from results import OURS, REFERENCE, RIVAL, Loss, Model, Share
+from straightway.flow.candidate import describe, feeds
 from straightway.flow.inputs import Arrays
 from straightway.run import litert, ort
 from straightway.run.process import Child
 from straightway.trace.join import by_category
 from straightway.trace.schema import Trace
 
-SLOWEST = 6
+MOST = 8
 RUNS = 30
+# What onnxruntime's layout pass adds to the name of a result (core/optimizer/nchwc_transformer.cc).
+BLOCKED_SUFFIX = "_nchwc"
 
 
 def explain(
@@ -35,26 +36,38 @@ def explain(
 def _profile(child: Child, path: Path, arrays: Arrays) -> Trace:
     if path.suffix == ".onnx":
         return child.call(ort.profile(path, arrays, runs=RUNS))
-    stored = arrangement.stored(read_tflite(path), arrays)
-    return litert.measure(child, path, stored, runs=RUNS)
+    return litert.measure(child, path, feeds(path, describe(path), arrays), runs=RUNS)
 
 
 def _loss(other: str, ours: Trace, theirs: Trace) -> Loss:
     mine, its = by_category(ours), by_category(theirs)
     shares = [
-        Share(category=name, ours_ns=mine.get(name, 0.0), other_ns=its.get(name, 0.0))
+        Share(name=name, ours_ns=mine.get(name, 0.0), other_ns=its.get(name, 0.0))
         for name in dict.fromkeys((*mine, *its))
     ]
-    shares.sort(key=lambda share: share.other_ns - share.ours_ns)
     return Loss(
-        other=other,
-        shares=tuple(shares),
-        ours_slowest=_slowest(ours),
-        other_slowest=_slowest(theirs),
+        other=other, categories=_worst_first(shares), operators=_operators(ours, theirs)[:MOST]
     )
 
 
-def _slowest(trace: Trace) -> tuple[tuple[str, float], ...]:
-    """Kind and name of the slowest operators, with their nanoseconds."""
-    events = sorted(trace.events, key=lambda event: -event.median_ns)[:SLOWEST]
-    return tuple((f"{event.kind} {event.name}".strip(), event.median_ns) for event in events)
+def _operators(ours: Trace, theirs: Trace) -> tuple[Share, ...]:
+    """Operators of both sides, joined where they make the same value of the model."""
+    mine, its = _by_result(ours), _by_result(theirs)
+    return _worst_first(
+        Share(name=name, ours_ns=mine.get(name, 0.0), other_ns=its.get(name, 0.0))
+        for name in dict.fromkeys((*mine, *its))
+    )
+
+
+def _by_result(trace: Trace) -> dict[str, float]:
+    """Nanoseconds by the name of the value that is made; onnxruntime's node names tell it, too."""
+    results = {op.index: op.name for op in trace.ops}
+    found: dict[str, float] = defaultdict(float)
+    for event in trace.events:
+        name = results.get(event.op_index, event.name) if event.op_index is not None else event.name
+        found[name.removesuffix(BLOCKED_SUFFIX)] += event.median_ns
+    return found
+
+
+def _worst_first(shares: Iterable[Share]) -> tuple[Share, ...]:
+    return tuple(sorted(shares, key=lambda share: share.other_ns - share.ours_ns))

@@ -58,21 +58,20 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """How long one category of work takes in our file and in the faster one, in nanoseconds."""
+    """How long a category of work, or an operator, takes on both sides, in nanoseconds."""
 
-    category: str
+    name: str
     ours_ns: float
     other_ns: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Why our file is slower than `other`: by category, and each side's slowest operators."""
+    """Why our file is slower than `other`: by category and by operator, worst first."""
 
     other: str
-    shares: tuple[Share, ...]
-    ours_slowest: tuple[tuple[str, float], ...]
-    other_slowest: tuple[tuple[str, float], ...]
+    categories: tuple[Share, ...]
+    operators: tuple[Share, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

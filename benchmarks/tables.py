@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from results import OURS, OURS_LAST, REFERENCE, RIVAL, Aim, File, Loss, Model, Report
+from results import OURS, OURS_LAST, REFERENCE, RIVAL, Aim, File, Loss, Model, Report, Share
 
 LATENCY = (
     "model",
@@ -51,8 +51,9 @@ loaded.
 """
 
 PROFILED = """\
-Each side under its own profiler, by category of work, in microseconds. A profiler adds to each
-operator, so that sums differ from the times above.
+Each side under its own profiler, in microseconds: by category of work, and the operators that lose
+most, joined by the value that they make. A profiler adds to each operator, so that sums differ from the
+times above.
 """
 
 
@@ -192,18 +193,15 @@ def _losses(report: Report) -> list[str]:
 
 
 def _loss(loss: Loss) -> list[str]:
-    shares = [
-        (
-            s.category,
-            *(f"{ns / 1e3:,.1f}" for ns in (s.ours_ns, s.other_ns, s.ours_ns - s.other_ns)),
-        )
-        for s in loss.shares
+    return [
+        markdown((what, "ours", loss.other, "difference"), [_share(share) for share in shares])
+        for what, shares in (("category", loss.categories), ("operator", loss.operators))
     ]
-    slowest = [
-        f"Slowest of {who}: " + ", ".join(f"{name} {ns / 1e3:,.1f}" for name, ns in ops) + ".\n"
-        for who, ops in (("ours", loss.ours_slowest), (loss.other, loss.other_slowest))
-    ]
-    return [markdown(("category", "ours", loss.other, "difference"), shares), *slowest]
+
+
+def _share(share: Share) -> tuple[str, ...]:
+    times = (share.ours_ns, share.other_ns, share.ours_ns - share.other_ns)
+    return (share.name, *(f"{ns / 1e3:,.1f}" for ns in times))
 
 
 def _notes(report: Report) -> list[str]:

@@ -134,12 +134,8 @@ def test_within_noise_is_no_miss():
 
 
 def test_the_page_tells_all():
-    loss = results.Loss(
-        other=REFERENCE,
-        shares=(results.Share(category="matrix", ours_ns=3000.0, other_ns=1000.0),),
-        ours_slowest=(("FULLY_CONNECTED dense", 3000.0),),
-        other_slowest=(("Gemm dense", 1000.0),),
-    )
+    shares = (results.Share(name="matrix", ours_ns=3000.0, other_ns=1000.0),)
+    loss = results.Loss(other=REFERENCE, categories=shares, operators=shares)
     whole = report(
         dataclasses.replace(MODEL, losses=(loss,)),
         Model(name="absent", skipped="no network"),
