@@ -1,6 +1,6 @@
 """Samples for every row."""
 
-from row_samples import elementwise, matrix, reduce, shape, window
+from row_samples import control, elementwise, matrix, reduce, shape, window
 from row_samples.sample import Sample
 
 SAMPLES: list[Sample] = [
@@ -9,4 +9,5 @@ SAMPLES: list[Sample] = [
     *reduce.SAMPLES,
     *window.SAMPLES,
     *matrix.SAMPLES,
+    *control.SAMPLES,
 ]

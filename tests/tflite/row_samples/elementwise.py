@@ -9,6 +9,7 @@ from row_samples.quantized import quant, to_integer, to_real
 from row_samples.sample import Sample
 
 A, B = whole(2, 3, 4, 5), whole(4, 1)
+WORDS = np.array([[1, 0x01000001, 0x01010101, 0], [0, 1, 256, 0x00010000]], np.int32)
 P, Q = truths(2, 3, 4), truths(3, 1)
 
 
@@ -172,5 +173,22 @@ SAMPLES += [
         inputs=(whole(2, 3, 4),),
         attrs={"dtype": np.dtype(np.int32)},
         reference=lambda x: x.astype(np.int32),
+    ),
+    *(
+        Sample(
+            op="BITCAST",
+            inputs=(WORDS.view(source),),
+            attrs={"dtype": np.dtype(target)},
+            reference=lambda x, s=source, t=target: x.astype(s).view(t),
+            swept=False,
+        )
+        for source, target in ((np.int32, np.float32), (np.uint64, np.int64), (bool, np.uint8))
+    ),
+    Sample(
+        op="BITCAST",
+        inputs=(WORDS.view(np.int64),),
+        attrs={"dtype": np.dtype(np.int32)},
+        reference=lambda x: x.view(np.int32).reshape(*x.shape, 2),
+        swept=False,
     ),
 ]

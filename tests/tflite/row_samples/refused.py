@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from row_samples import elementwise, matrix, reduce, shape, window
+from row_samples import control, elementwise, matrix, reduce, shape, window
 from row_samples.numbers import whole
 from row_samples.quantized import quant, quantize, quantize_weights
 from row_samples.ranks import BY_RANK
@@ -17,6 +17,7 @@ for _sample in (
     *reduce.SAMPLES,
     *window.SAMPLES,
     *matrix.SAMPLES,
+    *control.SAMPLES,
 ):
     BASE.setdefault(_sample.op, _sample)
 
