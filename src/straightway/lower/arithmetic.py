@@ -9,6 +9,7 @@ from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, run
 from straightway.lower.integers import (
     UINT64,
+    converted,
     is_integer,
     quotient,
     truncated_remainder,
@@ -120,7 +121,7 @@ def power(g: Builder, x: Value, y: Value, /, axis: int | None = None, broadcast:
             return special
     if is_integer(x) and not is_integer(y):
         raise NotYet(f"Pow of whole numbers needs a whole exponent; got {y.dtype}")
-    return g.POW(x, g.cast(y, x.dtype))
+    return g.POW(x, converted(g, y, x.dtype))
 
 
 def _special_power(g: Builder, x: Value, exponent: float) -> Value | None:

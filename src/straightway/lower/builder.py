@@ -9,6 +9,7 @@ from straightway.errors import Bug, Impossible, NotYet
 from straightway.ir import Graph, Node, Op, TensorType, Value, edit
 from straightway.ir.source import Origins
 from straightway.ir.types import SHORT_NAMES
+from straightway.lower.constants import folded
 from straightway.tflite.rows import ROWS
 
 # the kinds of layout whose order is that of the data
@@ -52,6 +53,9 @@ class Builder:
             raise Impossible(
                 f"TFLite's {name} takes {_names(row.types)}; got {found}", kernel=row.kernel
             )
+        known = self.folded(name, inputs, attrs)
+        if known is not None:
+            return known
         self.check_data(name, data, inputs)
         node = Node(
             Op(dialect="tflite", name=name),
@@ -70,6 +74,14 @@ class Builder:
                 )
         edit.append(self.graph, node)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
+
+    def folded(
+        self, name: str, inputs: Sequence[Value | None], attrs: dict[str, Any]
+    ) -> Value | None:
+        """Compute what constants alone give, in the type of the first; None where it is not known."""
+        arrays = [v.const for v in inputs if v is not None and v.const is not None]
+        found = folded(name, arrays, attrs) if len(arrays) == len(inputs) else None
+        return None if found is None else self.const(found)
 
     def check_data(self, name: str, data: Value, inputs: Sequence[Value | None]) -> None:
         """Refuse an op that would compute a constant: only its inputs give it an order to run in."""

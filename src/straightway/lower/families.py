@@ -7,6 +7,7 @@ FAMILIES = (
     "activation",
     "arithmetic",
     "compare",
+    "bits",
     "shape",
     "pad",
     "index",

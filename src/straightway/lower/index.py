@@ -8,7 +8,14 @@ from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Const, case, lower, need, run
-from straightway.lower.integers import INT64, is_integer, non_negative
+from straightway.lower.integers import (
+    INT64,
+    UINT64,
+    is_integer,
+    non_negative,
+    to_int64,
+    to_uint64,
+)
 from straightway.lower.selection import part, take
 
 DISTINCT = run([[2, -2, 0], [-3, 1, -1]], np.int64)
@@ -315,6 +322,7 @@ def triangle(g: Builder, x: Value, /, k: Const = DIAGONAL, upper: int = 1) -> Va
         case(x=(2, 7), k=ints(3), largest=0, outputs=2),
         case(x=run([[5, -(2**62), 5, 7]], np.int64), k=ints(2), outputs=2),
         case(x=run([[5, -(2**63), 5, 7]], np.int64), k=ints(2), largest=0, outputs=2),
+        case(x=run([[5, 2**63 + 1, 2**64 - 1, 7]], np.uint64), k=ints(2), outputs=2),
         case(x=(2, 7), k=3, outputs=2, opset=9),
     ],
 )
@@ -337,9 +345,11 @@ def top_k(
     perm = [a for a in range(x.rank) if a != axis] + [axis]
     back = np.argsort(perm).tolist()
     last = g.transpose(x, perm)
+    last = to_int64(g, last, ordered=True) if x.dtype == UINT64 else last
     ordered = last if largest else _turned(g, last)
     values, places = g.TOPK_V2(ordered, k=out[0].dims[axis])
     values = values if largest else _turned(g, values)
+    values = to_uint64(g, values, ordered=True) if x.dtype == UINT64 else values
     return [g.transpose(values, back), g.cast(g.transpose(places, back), INT64)]
 
 

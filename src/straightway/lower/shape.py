@@ -8,6 +8,7 @@ from straightway.ir import TensorType, Value
 from straightway.lower.broadcast import FLOAT32, spread
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
+from straightway.lower.integers import converted
 from straightway.lower.selection import ascending, crop, every, join, part, repeat
 
 # XNNPACK's delegate splits into two to four parts (xnnpack_delegate.cc: VisitSplitNode).
@@ -277,6 +278,7 @@ def range_(
     return g.const(start + delta * np.arange(out[0].size, dtype=start.dtype), start.dtype)
 
 
+HUGE = run([[2**64 - 1, 2**63 + 2**39 + 1, 0], [2**63 - 1, 2**53 + 1, 7]], np.uint64)
 FLOATS = run([[-2.75, -0.5, 0.0], [0.5, 3.25, 100.0]])
 
 
@@ -293,6 +295,11 @@ FLOATS = run([[-2.75, -0.5, 0.0], [0.5, 3.25, 100.0]])
         case(input=BYTES, to=2),
         case(input=TRUTH, to=1),
         case(input=TRUTH, to=7),
+        case(input=HUGE, to=1),
+        case(input=HUGE, to=5),
+        case(input=HUGE, to=9),
+        case(input=run([[0.0, 5.5, 2.0**63], [2.0**62, 2.0**64 - 2.0**40, 1.0]]), to=13),
+        case(input=LONGS, to=13),
     ],
 )
 def cast(
@@ -305,8 +312,8 @@ def cast(
     round_mode: str = "up",
     out: list[TensorType],
 ) -> Value:
-    """One op."""
-    return g.cast(x, out[0].dtype)
+    """One op; of and to uint64, a few."""
+    return converted(g, x, out[0].dtype)
 
 
 @lower(
@@ -324,7 +331,7 @@ def cast_like(
     out: list[TensorType],
 ) -> Value:
     """A cast to the other operand's type."""
-    return g.cast(x, out[0].dtype)
+    return converted(g, x, out[0].dtype)
 
 
 INFERENCE = np.array(0).view(Const)
