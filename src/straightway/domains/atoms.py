@@ -28,6 +28,7 @@ class Atoms:
         self.cuts: dict[Axis, frozenset[int]] = {}
         self.barriers: set[Node] = set()
         self._sizes: dict[Axis, tuple[int, ...]] = {}
+        self._orders: dict[tuple[Value, tuple[int, ...] | None], Order] = {}
         reshapes = []
         for node in graph.nodes:
             if node.op.name == "RESHAPE":
@@ -68,8 +69,13 @@ class Atoms:
 
     def order(self, value: Value, dims: Iterable[int] | None = None) -> Order:
         """The order that stores the dimensions as given; the model's own where none are."""
-        chosen = range(value.rank) if dims is None else dims
-        return tuple(atom for dim in chosen for atom in self.of(value, dim))
+        key = (value, None if dims is None else tuple(dims))
+        found = self._orders.get(key)
+        if found is None:
+            chosen = range(value.rank) if key[1] is None else key[1]
+            found = tuple(atom for dim in chosen for atom in self.of(value, dim))
+            self._orders[key] = found
+        return found
 
     def channels_last(self, value: Value) -> Order:
         """N, spatial dimensions, channels."""

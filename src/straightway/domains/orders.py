@@ -32,6 +32,7 @@ class Orders:
         self.found: dict[Value, dict[Order, None]] = {}
         self.users: dict[Value, list[Node]] = {}
         self.kinds: dict[Node, str] = {}
+        self.pointwise: dict[Node, bool] = {}
         self.sequences: dict[Node, dict[Value, Sequence_]] = {}
         self.fresh: deque[tuple[Value, Order]] = deque()
         for value in graph.inputs:
@@ -64,6 +65,12 @@ class Orders:
         if node not in self.kinds:
             self.kinds[node] = self._kind(node)
         return self.kinds[node]
+
+    def is_pointwise(self, node: Node) -> bool:
+        """Whether a window op looks at one position at a time."""
+        if node not in self.pointwise:
+            self.pointwise[node] = is_pointwise(node)
+        return self.pointwise[node]
 
     def _kind(self, node: Node) -> str:
         values = [v for v in (*node.operands(), *node.outputs) if v.const is None]
@@ -117,7 +124,7 @@ class Orders:
         kind = self.kind(node)
         if kind in CARRIERS:
             yield from self.carried_neighbours(node, value, order)
-        elif kind == "matrix" or (kind == "window" and is_pointwise(node)):
+        elif kind == "matrix" or (kind == "window" and self.is_pointwise(node)):
             yield from self.prefix_neighbours(node, value, order)
         elif kind == "window" and channels(node) == "keep":
             yield from self.channel_neighbours(node, value, order)
@@ -214,7 +221,7 @@ class Orders:
     def window_modes(self, node: Node) -> list[tuple[dict[Value, Order], dict[Value, Order]]]:
         """N, spatial, then the channels in whatever order the op can take."""
         x, y = variable(node.inputs[0]), node.output
-        policy, pointwise = channels(node), is_pointwise(node)
+        policy, pointwise = channels(node), self.is_pointwise(node)
         if policy == "fixed":
             needs = {x: self.atoms.channels_last(x)}
             if len(node.inputs) > 1 and variable(node.inputs[1]).const is None:
