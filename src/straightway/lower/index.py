@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Const, case, lower, need, run
@@ -145,6 +144,7 @@ def row_places(g: Builder, indices: Value, shape: tuple[int, ...], batch_dims: i
 
 
 COMBINED = {"mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
+SEGMENTS = {"mul": "PROD", "max": "MAX", "min": "MIN"}
 
 
 @lower(
@@ -169,11 +169,12 @@ COMBINED = {"mul": "MUL", "max": "MAXIMUM", "min": "MINIMUM"}
         case(data=(4, 3), indices=run([[1]], np.int64), updates=(1, 3), reduction="add"),
         case(data=(4, 3), indices=np.array([[1], [-1]]), updates=(2, 3), reduction="mul"),
         case(data=(4, 3), indices=np.array([[1], [-1]]), updates=(2, 3), reduction="max"),
+        case(data=(4, 3), indices=np.array([[1], [1]]), updates=(2, 3), reduction="mul"),
+        case(data=(4, 3), indices=run([[1], [1]], np.int64), updates=(2, 3), reduction="max"),
+        case(data=(4, 3), indices=run([[3], [1]], np.int64), updates=(2, 3), reduction="min"),
     ],
     refuses=[
         case(data=(4, 3), indices=np.array([[4]]), updates=(1, 3)),
-        case(data=(4, 3), indices=np.array([[1], [1]]), updates=(2, 3), reduction="mul"),
-        case(data=(4, 3), indices=run([[1]], np.int64), updates=(1, 3), reduction="max"),
     ],
 )
 def scatter_nd(
@@ -236,9 +237,19 @@ def scatter_rows(g: Builder, rows: Value, places: Value, new: Value, reduction: 
         return g.ADD(rows, g.SCATTER_ND(points, new, shape=rows.shape))
     found = places.const
     if found is None or len(np.unique(found)) < len(found):
-        raise NotYet(f"reduction={reduction} is lowered for constant indices that all differ")
+        return combined(g, rows, places, new, f"UNSORTED_SEGMENT_{SEGMENTS[reduction]}")
     old = take(g, rows, [int(place) for place in found], 0)
     return replace_rows(g, rows, places, g.emit(COMBINED[reduction], [old, new], {}))
+
+
+def combined(g: Builder, rows: Value, places: Value, new: Value, name: str) -> Value:
+    """Combine every row with all that come to its place, itself among them.
+
+    The greatest of minus infinity alone is the least finite number (kernels/unsorted_segment.cc:135).
+    """
+    own = g.const(np.arange(rows.shape[0], dtype=np.int32))
+    every = g.CONCATENATION(own, g.cast(places, np.int32), axis=0)
+    return g.emit(name, [g.CONCATENATION(rows, new, axis=0), every], {"count": rows.shape[0]})
 
 
 def replace_rows(g: Builder, rows: Value, places: Value, new: Value) -> Value:

@@ -14,6 +14,14 @@ def scatter(indices, updates):
     return out
 
 
+SEGMENTS = np.array([2, 0, 2, -1, 1], np.int32)
+
+
+def segments(function):
+    """Rows of each segment combined."""
+    return lambda x, places: np.stack([function.reduce(x[places == k]) for k in range(3)])
+
+
 def reverse_sequence(x, lengths):
     """Along axis 1, each example by its own length."""
     out = x.copy()
@@ -124,6 +132,20 @@ SAMPLES = [
         inputs=(INDICES, whole(3, 3)),
         attrs={"shape": (4, 3)},
         reference=scatter,
+    ),
+    *(
+        Sample(
+            op=f"UNSORTED_SEGMENT_{name}",
+            inputs=(whole(5, 3), SEGMENTS),
+            attrs={"count": 3},
+            reference=segments(function),
+        )
+        for name, function in (
+            ("MAX", np.maximum),
+            ("MIN", np.minimum),
+            ("PROD", np.multiply),
+            ("SUM", np.add),
+        )
     ),
     Sample(
         op="DYNAMIC_UPDATE_SLICE",

@@ -62,6 +62,21 @@ ROWS = [
         attrs={"shape": operand(2)},
         xnnpack="XNNPACK's delegate takes no SCATTER_ND",
     ),
+    *(
+        Row(
+            name=f"UNSORTED_SEGMENT_{name.upper()}",
+            layout="fixed",
+            infer=shapes.segments,
+            types=types("f32 i32"),
+            kernel="kernels/unsorted_segment.cc:119",
+            # operands: rows, then the int32 segment that each belongs to; a segment without rows is 0,
+            # 1, or the type's least or greatest finite number; negative segments are left out
+            options=f"UnsortedSegment{name}Options",
+            attrs={"count": operand(2)},
+            xnnpack=f"XNNPACK's delegate takes no UNSORTED_SEGMENT_{name.upper()}",
+        )
+        for name in ("Max", "Min", "Prod", "Sum")
+    ),
     Row(
         name="DYNAMIC_UPDATE_SLICE",
         layout="fixed",

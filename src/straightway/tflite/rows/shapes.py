@@ -243,6 +243,12 @@ def scatter_nd(node: Node) -> list[TensorType]:
     return [typed(operand(node, 1).dtype, *node.attrs["shape"])]
 
 
+def segments(node: Node) -> list[TensorType]:
+    """The dimensions of the segment numbers become one of the given size."""
+    x, places = operand(node, 0), operand(node, 1)
+    return [typed(x.dtype, int(node.attrs["count"]), *x.shape[places.rank :])]
+
+
 def where(node: Node) -> list[TensorType]:
     """Positions of what is not zero, as many as there are: [count, rank], int64."""
     return [TensorType(dtype=np.dtype(np.int64), shape=("count", operand(node, 0).rank))]
