@@ -25,6 +25,8 @@ FAMILIES = (
     "resize",
     "blocks",
     "sampling",
+    "deformable",
+    "unpool",
 )
 
 

@@ -109,9 +109,9 @@ def grid_sample(
         _place(g, part(g, points, 2, len(sizes) - 1 - axis, 1), size, at)
         for axis, size in enumerate(sizes)
     ]
-    axes = [_neighbours(g, place, size, at) for place, size in zip(places, sizes, strict=True)]
+    axes = [neighbours(g, place, size, at) for place, size in zip(places, sizes, strict=True)]
     values = gathered(g, x, [a.index for a in axes])
-    values = _weighted(g, values, axes)
+    values = weighted(g, values, axes)
     if at.method != "nearest":
         taps = tuple(range(2, 2 + len(sizes)))
         values = g.SUM(values, axes=taps, keep_dims=False)
@@ -153,7 +153,8 @@ class Neighbours:
     inside: Value | None
 
 
-def _neighbours(g: Builder, place: Value, size: int, at: Sampler) -> Neighbours:
+def neighbours(g: Builder, place: Value, size: int, at: Sampler) -> Neighbours:
+    """The pixels around places [batch, count, 1] of an axis, and what each of them counts."""
     offsets = np.array(NEIGHBOURS[at.method], np.float32)
     base = place if at.method == "nearest" else g.FLOOR(place)
     pixels = g.ADD(base, g.const(offsets)) if at.method != "nearest" else base
@@ -207,7 +208,7 @@ def along(g: Builder, x: Value, axis: int, count: int, after: int = 0) -> Value:
     return g.reshape(x, (*x.shape[:2], *sizes))
 
 
-def _weighted(g: Builder, values: Value, axes: list[Neighbours]) -> Value:
+def weighted(g: Builder, values: Value, axes: list[Neighbours]) -> Value:
     """Multiply with what each neighbour counts; what is outside counts nothing."""
     count = len(axes)
     total = None

@@ -1,0 +1,137 @@
+"""Windows undone: values put back where a pool found them, columns added up to images."""
+
+import math
+
+import numpy as np
+
+from straightway.ir import TensorType, Value
+from straightway.lower.builder import Builder
+from straightway.lower.declare import Ints, case, lower, need, run
+from straightway.lower.integers import INT32
+from straightway.lower.selection import part
+from straightway.lower.window import Window
+
+PLACES = run([[[[5, 7], [13, 15]], [[16, 18], [24, 27]]]], np.int64)
+MAPS = run([[[[-5.0, 6.0], [7.0, 8.0]], [[1.0, -2.0], [3.0, 4.0]]]])
+
+
+def unpooled(shape: tuple[int, ...], win: Window) -> tuple[int, ...]:
+    """The shape that a pool with this window makes `shape` of."""
+    count = len(win.kernel_shape)
+    strides, pads = win.strides or (1,) * count, win.pads or (0,) * 2 * count
+    sizes = [
+        (shape[2 + d] - 1) * strides[d] - pads[d] - pads[d + count] + win.kernel_shape[d]
+        for d in range(count)
+    ]
+    return (*shape[:2], *sizes)
+
+
+@lower(
+    "MaxUnpool",
+    needs=[
+        need(
+            lambda x, win, out: out[0].dims == unpooled(x.shape, win),
+            "ONNX's reference and ONNX Runtime count places in different shapes where output_shape is "
+            "not that of the pooled tensor; got {out[0]}",
+            remedy="leave output_shape out, and pad behind",
+            possible=True,
+        )
+    ],
+    samples=[
+        case(x=MAPS, i=PLACES, kernel_shape=(2, 2), strides=(2, 2)),
+        case(
+            x=run([[[1.0, 2.0, 2.0]]]), i=run([[[1, 2, 2]]], np.int64), kernel_shape=(2,), opset=9
+        ),
+    ],
+    refuses=[
+        case(
+            x=MAPS,
+            i=PLACES,
+            output_shape=np.array([1, 2, 5, 5]),
+            kernel_shape=(2, 2),
+            strides=(2, 2),
+        )
+    ],
+)
+def max_unpool(
+    g: Builder,
+    x: Value,
+    i: Value,
+    /,
+    *,
+    output_shape: object = None,
+    win: Window,
+    out: list[TensorType],
+) -> Value:
+    """Values go to their places in zeros; of several at one place, all alike after a pool, one."""
+    size, count = out[0].size, math.prod(x.shape)
+    places = g.reshape(g.cast(i, INT32), (count,))
+    values = g.UNSORTED_SEGMENT_MAX(g.reshape(x, (count,)), places, count=size)
+    ones = g.const(np.ones(count, np.int32))
+    hits = g.SCATTER_ND(g.reshape(places, (count, 1)), ones, shape=(size,))
+    filled = g.SELECT_V2(g.GREATER(hits, 0), values, g.const(0, x.dtype))
+    return g.reshape(filled, out[0].dims)
+
+
+@lower(
+    "Col2Im",
+    samples=[
+        case(
+            input=(2, 12, 12), image_shape=np.array([5, 4]), block_shape=np.array([2, 2]), opset=18
+        ),
+        case(
+            input=(1, 12, 12),
+            image_shape=np.array([5, 6]),
+            block_shape=np.array([3, 2]),
+            pads=(1, 0, 2, 1),
+            strides=(1, 2),
+            dilations=(2, 1),
+            opset=18,
+        ),
+        case(
+            input=(1, 6, 4),
+            image_shape=np.array([8]),
+            block_shape=np.array([2]),
+            strides=(2,),
+            opset=18,
+        ),
+    ],
+)
+def columns_to_image(
+    g: Builder, x: Value, image_shape: Ints, block_shape: Ints, /, *, win: Window
+) -> Value:
+    """Each row of a column is added at its constant place; what lies on padding, at one behind."""
+    taps = math.prod(block_shape)
+    batch, channels = x.shape[0], x.shape[1] // taps
+    places = _places(image_shape, block_shape, win)
+    size = math.prod(image_shape)
+    flat = g.reshape(x, (batch * channels, taps * x.shape[2]))
+    added = g.SCATTER_ND(
+        g.const(places.reshape(-1, 1), INT32),
+        g.transpose(flat, (1, 0)),
+        shape=(size + 1, batch * channels),
+    )
+    image = g.transpose(part(g, added, 0, 0, size), (1, 0))
+    return g.reshape(image, (batch, channels, *image_shape))
+
+
+def _places(image: tuple[int, ...], block: tuple[int, ...], win: Window) -> np.ndarray:
+    """Where each tap of each block stands in the flat image, [taps, blocks]."""
+    count = len(image)
+    strides, dilations = win.strides or (1,) * count, win.dilations or (1,) * count
+    pads = win.pads or (0,) * 2 * count
+    axes = []
+    for d in range(count):
+        extent = (block[d] - 1) * dilations[d] + 1
+        blocks = (image[d] + pads[d] + pads[d + count] - extent) // strides[d] + 1
+        taps = np.arange(block[d]) * dilations[d] - pads[d]
+        axes.append(taps[:, None] + np.arange(blocks) * strides[d])
+    found = np.zeros((*block, *(axis.shape[1] for axis in axes)), np.int64)
+    outside = np.zeros(found.shape, bool)
+    for d, axis in enumerate(axes):
+        shape = [1] * 2 * count
+        shape[d], shape[d + count] = axis.shape
+        place = axis.reshape(shape)
+        found += place * math.prod(image[d + 1 :])
+        outside |= (place < 0) | (place >= image[d])
+    return np.where(outside, math.prod(image), found).reshape(math.prod(block), -1)
