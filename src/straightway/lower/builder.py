@@ -10,6 +10,7 @@ from straightway.ir import Graph, Node, Op, TensorType, Value, edit
 from straightway.ir.source import Origins
 from straightway.ir.types import SHORT_NAMES
 from straightway.lower.constants import folded
+from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
 
 # the kinds of layout whose order is that of the data
@@ -33,6 +34,11 @@ class Builder:
         self.stem = "value"
         self.node = ""
         self.derivations: dict[tuple[Value, Hashable], Value] = {}
+        self.remarks: list[Remark] = []
+
+    def note(self, text: str) -> None:
+        """Say how the model's node is computed."""
+        self.remarks.append(Remark(kind="done", step="lower", node=self.node, text=text))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in ROWS:

@@ -24,6 +24,7 @@ FAMILIES = (
     "pool",
     "resize",
     "blocks",
+    "recurrent",
     "sampling",
     "deformable",
     "unpool",

@@ -17,7 +17,7 @@ families.load()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """The graph of TFLite ops, still in the model's dimension order; refusals, if any.
+    """The graph of TFLite ops, still in the model's dimension order; refusals, if any; other remarks.
 
     `outputs` are the model's names of the graph's outputs, in order. `values` maps each value of the
     model that survives to the value that stands for it.
@@ -27,6 +27,7 @@ class Lowered:
     outputs: tuple[str, ...]
     values: dict[Value, Value]
     refusals: tuple[Remark, ...]
+    remarks: tuple[Remark, ...]
 
 
 def lower_graph(source: Graph) -> Lowered:
@@ -64,6 +65,7 @@ class _Lowerer:
             outputs=tuple(self.source.output_names),
             values=self.env,
             refusals=tuple(self.refusals),
+            remarks=tuple(self.builder.remarks),
         )
 
     def operand(self, value: Value | None) -> Value | None:
@@ -94,7 +96,7 @@ class _Lowerer:
         for value, result in zip(node.outputs, results, strict=True):
             self.settle(node, value, result)
 
-    def results(self, node: Node) -> list[Value]:
+    def results(self, node: Node) -> list[Value | None]:
         """Bind, check the needs, run the declaration."""
         lowering = LOWERINGS.get((node.op.dialect, node.op.name))
         if lowering is None:
@@ -126,9 +128,12 @@ class _Lowerer:
                     kernel="interpreter_wrapper.cc: GetTensor",
                 )
 
-    def settle(self, node: Node, value: Value, result: Value) -> None:
-        """Let `result` stand for the model's value, under its name, if its type is the same."""
-        if value.type is None and not value.uses:
+    def settle(self, node: Node, value: Value, result: Value | None) -> None:
+        """Let `result` stand for the model's value, under its name, if its type is the same.
+
+        It may be None where nobody reads the value.
+        """
+        if result is None or (value.type is None and not value.uses):
             return
         if result.type != value.type:
             raise Bug(
