@@ -7,12 +7,15 @@ shows it (`--only NUMBER` repeats one, `--save FILE` keeps its model).
 """
 
 import argparse
+import json
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,13 +37,17 @@ class TooSlow(BaseException):
 
 @dataclass(slots=True)
 class Outcome:
-    """How attempts ended, and the first attempt for each finding."""
+    """How attempts ended, and the attempts that show each finding."""
 
     ends: Counter[str] = field(default_factory=Counter)
     findings: dict[str, list[int]] = field(default_factory=dict)
 
-    def note(self, number: int, what: str) -> None:
-        self.findings.setdefault(what, []).append(number)
+    def note(self, number: int, end: str) -> None:
+        """Count a clean end, which begins with "=", or keep a finding."""
+        if end.startswith("="):
+            self.ends[end[1:]] += 1
+        else:
+            self.findings.setdefault(end, []).append(number)
 
 
 def attempt(path: Path, child: Child | None) -> str:
@@ -82,19 +89,38 @@ def _first(error: BaseException) -> str:
 
 
 def attack(numbers: range, *, verify_every: int = 0, save: Path | None = None) -> Outcome:
-    """Attempt one damaged model for each number."""
-    models, outcome = seeds(), Outcome()
+    """Attempt one damaged model for each number, in this process."""
+    outcome = Outcome()
+    for number, end in _ends(numbers, verify_every, save):
+        outcome.note(number, end)
+    return outcome
+
+
+def _ends(numbers: range, verify_every: int, save: Path | None) -> Iterator[tuple[int, str]]:
+    models = seeds()
     with tempfile.TemporaryDirectory() as folder, Child(engines=["litert", "onnxruntime"]) as child:
         path = save or Path(folder) / "m.onnx"
         for number in numbers:
             rng = random.Random(number)
             path.write_bytes(mutated(rng.choice(models), rng))
             checked = child if verify_every and number % verify_every == 0 else None
-            end = attempt(path, checked)
-            if end.startswith("="):
-                outcome.ends[end[1:]] += 1
-            else:
+            yield number, attempt(path, checked)
+
+
+def attack_apart(numbers: range, verify_every: int) -> Outcome:
+    """Attempt them in a process of their own: some libraries end the one that they run in."""
+    outcome, at = Outcome(), numbers.start
+    while at < numbers.stop:
+        command = [sys.executable, __file__, "--worker", f"--from={at}"]
+        command += [f"--count={numbers.stop - at}", f"--verify-every={verify_every}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+            for line in worker.stdout or ():
+                number, end = json.loads(line)
                 outcome.note(number, end)
+                at = number + 1
+        if worker.returncode:
+            outcome.note(at, f"the process ended with {worker.returncode}")
+            at += 1
     return outcome
 
 
@@ -106,12 +132,18 @@ def main() -> int:
     parser.add_argument("--verify-every", type=int, default=10)
     parser.add_argument("--only", type=int)
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.count)
+    if given.worker:
+        for found in _ends(numbers, given.verify_every, given.save):
+            sys.stdout.write(json.dumps(found) + "\n")
+            sys.stdout.flush()
+        return 0
     if given.only is not None:
-        numbers = range(given.only, given.only + 1)
-    every = 1 if given.only is not None else given.verify_every
-    outcome = attack(numbers, verify_every=every, save=given.save)
+        outcome = attack(range(given.only, given.only + 1), verify_every=1, save=given.save)
+    else:
+        outcome = attack_apart(numbers, given.verify_every)
     for what, places in sorted(outcome.findings.items(), key=lambda item: -len(item[1])):
         sys.stdout.write(f"{len(places):5} × {what}   e.g. {places[:3]}\n")
     sys.stdout.write(f"{dict(outcome.ends)}; {sum(map(len, outcome.findings.values()))} findings\n")

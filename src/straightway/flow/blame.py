@@ -6,6 +6,7 @@ from pathlib import Path
 
 from straightway.errors import Bug, InvalidModel, InvalidRequest, StraightwayError, ToolFailed
 from straightway.flow.inputs import Arrays, make_inputs
+from straightway.flow.reference import is_refusal, one_line
 from straightway.flow.translate import read
 from straightway.ingest.onnx import ShapeRequest
 from straightway.run import ort
@@ -47,14 +48,18 @@ def _refusal(model: Path, shapes: ShapeRequest) -> str:
     try:
         arrays = make_inputs(read(model, shapes), seed=0)
     except (StraightwayError, *UNFORESEEN, MemoryError):
-        return _refused(model, {}, (InvalidModel, ToolFailed))
-    return _refused(model, arrays, (InvalidModel, ToolFailed, InvalidRequest))
+        return _refused(model, {}, with_inputs=False)
+    return _refused(model, arrays, with_inputs=True)
 
 
-def _refused(model: Path, arrays: Arrays, kinds: tuple[type[StraightwayError], ...]) -> str:
+def _refused(model: Path, arrays: Arrays, *, with_inputs: bool) -> str:
     try:
         with Child(engines=["onnxruntime"]) as child:
             child.call(ort.run(model, arrays, optimise=False))
-    except StraightwayError as error:
-        return " ".join(str(error).split()) if isinstance(error, kinds) else ""
+    except InvalidModel as error:
+        return one_line(error)
+    except InvalidRequest as error:
+        return one_line(error) if with_inputs else ""
+    except ToolFailed as error:
+        return one_line(error) if is_refusal(error) else ""
     return ""

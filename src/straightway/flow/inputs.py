@@ -20,6 +20,7 @@ CARRIERS = {
 }  # fmt: skip
 # What takes integers, its second operand, as places in the first.
 ALONG_ONE_AXIS = {"Gather", "GatherElements", "ScatterElements", "Scatter"}
+SCATTERS = {"ScatterElements", "Scatter", "ScatterND"}
 LOOKUPS = ALONG_ONE_AXIS | {"GatherND", "ScatterND"}
 MOST_STEPS = 400
 # what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
@@ -43,9 +44,16 @@ def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
     if dtype == np.bool_ or (is_mask and np.issubdtype(dtype, np.integer)):
         return np.asarray(rng.random(shape) < 0.75).astype(dtype)
     if np.issubdtype(dtype, np.integer):
-        low, high = 0, min(index_limit(value), int(np.iinfo(dtype).max))
-        return np.asarray(rng.integers(low, max(high, 1), shape)).astype(dtype)
+        limit = max(min(index_limit(value), int(np.iinfo(dtype).max)), 1)
+        if _is_scattered(value):
+            return np.resize(rng.permutation(limit), shape).astype(dtype)
+        return np.asarray(rng.integers(0, limit, shape)).astype(dtype)
     return np.asarray(rng.random(shape)).astype(dtype)
+
+
+def _is_scattered(value: Value) -> bool:
+    """Whether these are places to write to: one that comes twice may hold either number."""
+    return any(node.op.name in SCATTERS and position == 1 for node, position in value.uses)
 
 
 def index_limit(value: Value) -> int:

@@ -1,6 +1,5 @@
 """What no op needs to say of itself: the sizes and element types that a TFLite file can have."""
 
-from straightway.errors import InvalidModel
 from straightway.ingest.shapes import MOST_ELEMENTS
 from straightway.ir import Graph
 from straightway.remark import Remark
@@ -9,19 +8,6 @@ from straightway.tflite.write import ELEMENT_TYPES
 STEP = "flow.limits"
 # LiteRT's Python interpreter neither takes nor hands out 4-bit arrays.
 CALLERS_TYPES = ELEMENT_TYPES.keys() - {"int4"}
-
-
-def check_sizes(graph: Graph) -> None:
-    """Raise InvalidModel where shape inference comes to a size below zero."""
-    for node in graph.nodes:
-        for value in node.outputs:
-            if value.type is not None and any(
-                isinstance(d, int) and d < 0 for d in value.type.shape
-            ):
-                raise InvalidModel(
-                    f"node '{node.name}' ({node.op}): its result '{value.name}' would be "
-                    f"{value.type}; are its windows, pads or slices larger than its operand?"
-                )
 
 
 def oversized(graph: Graph) -> list[Remark]:

@@ -8,9 +8,10 @@ import numpy as np
 from straightway.errors import InvalidModel, InvalidRequest, Unsupported
 from straightway.flow.candidate import as_model_has, describe, feeds
 from straightway.flow.convert import Request, input_sets, stored_inputs
+from straightway.flow.reference import references
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation, read, translate
-from straightway.flow.verify import Feed, Verification, reference, verify_file
+from straightway.flow.verify import Feed, Verification, verify_file
 from straightway.ingest.onnx import ShapeRequest
 from straightway.ir import Graph
 from straightway.run import litert
@@ -34,8 +35,7 @@ def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
             fed = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in sets]
             return verify_file(child, model, candidate, translation, fed)
         checks: list[Check] = []
-        for arrays in sets:
-            expected = reference(child, model, arrays)
+        for arrays, expected in zip(sets, references(child, model, sets), strict=True):
             given = feeds(candidate, description, arrays)
             ran = child.call(litert.run(candidate, given, resize=True))
             checks += _checks(source, ran, expected.plain, expected.optimised)

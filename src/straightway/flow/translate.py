@@ -121,7 +121,6 @@ def drop_dead(graph: Graph) -> None:
 
 def _lowered(source: Graph) -> Lowered:
     """Lower the graph, or raise Unsupported with all that stands against it."""
-    limits.check_sizes(source)
     oversized = limits.oversized(source)
     if oversized:  # a lowering may make constants of these shapes
         raise refused(source, oversized)

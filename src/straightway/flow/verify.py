@@ -9,10 +9,10 @@ import numpy as np
 from straightway.errors import InvalidModel, InvalidRequest, Mismatch, ToolFailed
 from straightway.flow.files import scratch
 from straightway.flow.inputs import Arrays
+from straightway.flow.reference import Reference, references
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation
 from straightway.ir import Value
-from straightway.onnx_io import check as onnx_check
 from straightway.remark import Remark
 from straightway.run import litert, ort
 from straightway.run.litert import Ran
@@ -77,35 +77,6 @@ class Feed:
     stored: Arrays
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """What onnxruntime gives for one set of inputs, optimised and not."""
-
-    optimised: Mapping[str, np.ndarray]
-    plain: Mapping[str, np.ndarray]
-
-
-def reference(child: Child, model: Path, inputs: Arrays) -> Reference:
-    """Run the model by onnxruntime with and without its optimisations.
-
-    Raises InvalidModel where it can't and ONNX's own inference says why, else ToolFailed, or
-    InvalidRequest for inputs that the model does not take.
-    """
-    try:
-        optimised = child.call(ort.run(model, inputs))
-        plain = child.call(ort.run(model, inputs, optimise=False))
-    except InvalidRequest as error:
-        raise InvalidRequest(
-            f"{model}: {error}; if the model is right, give other inputs with --inputs NPZ"
-        ) from error
-    except ToolFailed as error:
-        wrong = onnx_check.contradiction(model)
-        if wrong:
-            raise InvalidModel(f"{model}: {wrong}; and {error}") from error
-        raise
-    return Reference(optimised=optimised, plain=plain)
-
-
 def run_written(child: Child, path: Path, arrays: Sequence[np.ndarray]) -> Ran:
     """Run a file that we wrote; whatever LiteRT has against it is no fault of the user's."""
     try:
@@ -126,8 +97,8 @@ def verify_file(
     """
     checks: list[Check] = []
     ran = None
-    for feed in feeds:
-        expected = reference(child, model, feed.inputs)
+    given = [feed.inputs for feed in feeds]
+    for feed, expected in zip(feeds, references(child, model, given), strict=True):
         ran = run_written(child, result, list(feed.stored.values()))
         checks += _outputs(translation, expected, ran.outputs)
     if ran is None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import onnx
-import onnx.shape_inference
 import onnx_ir
 
 from straightway.errors import InvalidModel, Unsupported
@@ -29,17 +28,6 @@ def check(proto: onnx.ModelProto, path: Path) -> None:
             raise Unsupported(f"{path}: initializer '{name}' is sparse; store it dense")
     for tensor in tensors(proto.graph):
         _check_tensor(tensor, path)
-
-
-def contradiction(path: Path) -> str:
-    """What ONNX's own inference has against the types and shapes of a file; "" if nothing."""
-    try:
-        proto = onnx.load(str(path), load_external_data=False)
-        onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return lines[-1][:300] if lines else type(error).__name__
-    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import onnx.numpy_helper
 import onnx.shape_inference
 
 from straightway.ir import Node, Op, TensorType
+from straightway.onnx_io import guard
 
 DOMAINS = {"onnx": "", "ai.onnx.ml": "ai.onnx.ml"}
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
@@ -92,6 +93,7 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
     found = official(replace(node.op, version=NEWEST_OPSET) if newest else node.op)
     if found is None:
         return [None] * len(node.outputs)
+    guard.check(node)
     proto = to_proto(node)
     types = {v.name: type_proto(v.type) for v in node.operands() if v.type is not None}
     data = {
@@ -108,9 +110,13 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
         onnx.checker.ValidationError,
         onnx.shape_inference.InferenceError,
         RuntimeError,
+        IndexError,  # what C++ raises past the end of a vector
     ) as error:
         raise ValueError(str(error).strip()) from error
-    return [_tensor_type(inferred.get(v.name)) for v in node.outputs]
+    kinds = [_tensor_type(inferred.get(v.name)) for v in node.outputs]
+    for value, kind in zip(node.outputs, kinds, strict=True):
+        guard.check_sizes(value.name, kind)
+    return kinds
 
 
 def to_proto(node: Node) -> onnx.NodeProto:

@@ -1,0 +1,89 @@
+"""What ONNX's shape functions do not look at, or do not survive.
+
+Found by calling each of them on damaged nodes (onnx 1.23): reads past the end of a vector, failed
+assertions of the C++ library and loops over a trillion dimensions end the process, or never end.
+"""
+
+from straightway.ir import Node, TensorType, Value
+
+# More dimensions than any tensor has; an operand of shapes has one element a dimension.
+MOST_DIMENSIONS = 64
+# Operators whose operand at this place says the shape of the result.
+SHAPE_OPERANDS = {
+    "CenterCropPad": 1,
+    "ConstantOfShape": 0,
+    "Expand": 1,
+    "Pad": 1,
+    "Reshape": 1,
+    "Tile": 1,
+    "Upsample": 1,
+}
+# Operators that look up dimension `axis` of their first operand before they check it.
+UNCHECKED_AXIS = frozenset({"LayerNormalization", "RMSNormalization", "Split"})
+# Attributes that are 0 or 1; runtimes take other numbers for one or the other.
+FLAGS = frozenset({
+    "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "center_point_box",
+    "count_include_pad", "detect_negative", "detect_positive", "exclude_outside", "exclusive",
+    "fmod", "interleaved", "inverse", "is_causal", "is_test", "keepdims", "largest", "layout",
+    "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided", "periodic", "reverse",
+    "select_last_index", "sorted", "spatial", "storage_order", "training_mode", "transA", "transB",
+    "upper",
+})  # fmt: skip
+
+
+def check(node: Node) -> None:
+    """Raise ValueError for a node that ONNX's shape function may not be asked about."""
+    for name in FLAGS & node.attrs.keys():
+        if node.attrs[name] not in (0, 1):
+            raise ValueError(f"{name} is 0 or 1; got {node.attrs[name]!r}")
+    for value in node.operands():
+        check_sizes(value.name, value.type)
+    _check_shape_operand(node)
+    first = _operand(node, 0)
+    if first is None or first.type is None:
+        return
+    if node.op.name in UNCHECKED_AXIS:
+        axis = node.attrs.get("axis", -1 if node.op.name != "Split" else 0)
+        if isinstance(axis, int) and not -first.type.rank <= axis < first.type.rank:
+            raise ValueError(f"axis {axis} is out of range for {first.type}")
+    if node.op.name == "Split" and node.attrs.get("num_outputs") not in (None, len(node.outputs)):
+        raise ValueError(
+            f"{len(node.outputs)} outputs, but num_outputs={node.attrs['num_outputs']}"
+        )
+    if node.op.name == "GatherND":
+        _check_gather_nd(node, first.type)
+
+
+def check_sizes(name: str, kind: TensorType | None) -> None:
+    """Raise ValueError for a type with a size below zero."""
+    if kind is not None and any(isinstance(size, int) and size < 0 for size in kind.shape):
+        raise ValueError(
+            f"'{name}' would be {kind}; are windows, pads or slices larger than what they are of?"
+        )
+
+
+def _operand(node: Node, position: int) -> Value | None:
+    return node.inputs[position] if position < len(node.inputs) else None
+
+
+def _check_shape_operand(node: Node) -> None:
+    value = _operand(node, SHAPE_OPERANDS.get(node.op.name, len(node.inputs)))
+    if value is None or value.type is None or not value.type.shape:
+        return
+    count = value.type.shape[0]
+    if isinstance(count, int) and count > MOST_DIMENSIONS:
+        raise ValueError(f"'{value.name}' says {count:,} dimensions; at most {MOST_DIMENSIONS} are")
+
+
+def _check_gather_nd(node: Node, data: TensorType) -> None:
+    indices = _operand(node, 1)
+    batch = node.attrs.get("batch_dims", 0)
+    if indices is None or indices.type is None or not isinstance(batch, int):
+        return
+    if not 0 <= batch < max(min(data.rank, indices.type.rank), 1):
+        raise ValueError(f"batch_dims {batch} is out of range for {data} and {indices.type}")
+    depth = indices.type.shape[-1] if indices.type.shape else 1
+    if isinstance(depth, int) and not 1 <= depth <= data.rank - batch:
+        raise ValueError(
+            f"{indices.type} indexes {depth} dimensions of {data}, {batch} of them batch"
+        )
