@@ -1,5 +1,6 @@
 """`straightway convert`."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,8 @@ from straightway.cli.app import (
 )
 from straightway.report.quantity import plural
 
+ENGINES = ("litert", "onnxruntime")
+
 
 @app.command("convert")
 def command(
@@ -39,8 +42,14 @@ def command(
     json: Json = False,
 ) -> None:
     """Convert an ONNX model directly to a TFLite file, and prove that it computes the same."""
-    with errors(as_json=json), progress(f"converting {model.name}") as step:
-        from straightway.flow.convert import Request, convert  # noqa: PLC0415 - after --help
+    with ExitStack() as stack:
+        stack.enter_context(errors(as_json=json))
+        step = stack.enter_context(progress(f"converting {model.name}"))
+        from straightway.run.process import Child  # noqa: PLC0415 - after --help
+
+        # started before the rest is imported: its engines load meanwhile
+        child = stack.enter_context(Child(engines=ENGINES)) if verify else None
+        from straightway.flow.convert import Request, convert  # noqa: PLC0415
 
         request = Request(
             dims=parse_dims(dim),
@@ -49,7 +58,7 @@ def command(
             inputs=inputs,
             step=step,
         )
-        conversion = convert(model, output, verify=verify, request=request)
+        conversion = convert(model, output, verify=verify, request=request, child=child)
     if json:
         print_json(summary(conversion))
         return

@@ -120,10 +120,37 @@ def invoke(interpreter: Interpreter) -> None:
         raise ToolFailed(f"LiteRT can't run the model: {error}") from error
 
 
+class _Kept:
+    """The last model: verification runs one file on several inputs."""
+
+    key: tuple[str, bool, bool, float, int] | None = None
+    interpreter: Interpreter | None = None
+
+
+def _kept(path: str, *, delegate: bool, keep_all: bool) -> Interpreter:
+    """The interpreter of the call before if it was for the same file, in its first state."""
+    found = Path(path)
+    stat = found.stat() if found.exists() else None
+    key = (
+        path,
+        delegate,
+        keep_all,
+        stat.st_mtime if stat is not None else 0.0,
+        stat.st_size if stat is not None else 0,
+    )
+    if _Kept.key != key or _Kept.interpreter is None:
+        _Kept.key = _Kept.interpreter = None  # free the old one before the new one is made
+        _Kept.interpreter = open_model(path, delegate=delegate, keep_all=keep_all)
+        _Kept.key = key
+    else:
+        _Kept.interpreter.reset_all_variables()
+    return _Kept.interpreter
+
+
 def run(params: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[dict[str, Any], list[Array]]:
     """Run the model once: outputs, then the interior tensors asked for by index."""
     interior = params["interior"]
-    interpreter = open_model(
+    interpreter = _kept(
         params["path"], delegate=params["delegate"] and not interior, keep_all=bool(interior)
     )
     feed(interpreter, params["inputs"], arrays, resize=params["resize"])
