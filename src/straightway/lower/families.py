@@ -25,6 +25,7 @@ FAMILIES = (
     "resize",
     "blocks",
     "recurrent",
+    "signal",
     "sampling",
     "deformable",
     "unpool",
