@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from straightway.domains.atoms import Atom, Atoms, Order
 from straightway.domains.axes import (
@@ -283,6 +284,22 @@ class Orders:
             orders = list(self.found[value])
         sides = (side_of(self.atoms, value, order, result.rank) for order in orders)
         return [side for side in sides if side is not None]
+
+    def matched(self, node: Node, orders: Mapping[Hashable, Hashable]) -> "dict[Value, Side]":
+        """How the tensors of a matrix product are stored; a constant is as the others need it."""
+        a, b, y = variable(node.inputs[0]), variable(node.inputs[1]), node.output
+        choices = [
+            [
+                s
+                for s in self.sides(v, y)
+                if v.const is not None or s.order == orders.get(v, s.order)
+            ]
+            for v in (a, b, y)
+        ]
+        for found in product(*choices):
+            if compatible(*found):
+                return dict(zip((a, b, y), found, strict=True))
+        raise ValueError(f"{node} can't run in {orders}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

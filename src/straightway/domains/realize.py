@@ -13,7 +13,6 @@ from straightway.domains.orders import (
     Orders,
     covers,
     parse,
-    side_of,
     spatial_prefix,
 )
 from straightway.domains.problem import Mode
@@ -409,12 +408,7 @@ class Realizer:
     def batch_matrix(self, node: Node, mode: Mode) -> None:
         """Batch, rows, columns; a transposed operand second, or the product of the transposes."""
         a, b, y = variable(node.inputs[0]), variable(node.inputs[1]), node.output
-        sides = {}
-        for value in (a, b, y):
-            side = side_of(self.atoms, value, _order(mode, value, self.atoms), y.rank)
-            if side is None:
-                raise ValueError(f"{node} can't run in {mode}")
-            sides[value] = side
+        sides = self.orders.matched(node, {**mode.needs, **mode.gives})
         plain = sides[y].plain and sides[a].plain
         first, second = (a, b) if plain else (b, a)
         adj_y = not sides[b].plain if plain else not sides[a].swapped
@@ -455,11 +449,8 @@ def _batch_groups(sides: dict[Value, Any], y: Value) -> list[Order]:
     return groups or [()] * max(y.rank - 2, 0)
 
 
-def _order(mode: Mode, value: Value, atoms: Atoms | None = None) -> Order:
-    found = mode.needs.get(value, mode.gives.get(value))
-    if found is None and atoms is not None:
-        return atoms.order(value)
-    return found  # type: ignore[return-value]
+def _order(mode: Mode, value: Value) -> Order:
+    return mode.needs.get(value, mode.gives.get(value))  # type: ignore[return-value]
 
 
 def _keys(indices: list[np.ndarray | None]) -> tuple[bytes | None, ...]:

@@ -112,8 +112,8 @@ def at_run_time(gates: int) -> dict[str, Any]:
 
 
 X = (STEPS, BATCH, INPUTS)
-BOTH = {"direction": "bidirectional"}
-BACK = {"direction": "reverse"}
+BOTH: dict[str, Any] = {"direction": "bidirectional"}
+BACK: dict[str, Any] = {"direction": "reverse"}
 LENGTHS = np.array([4, 0, 2], np.int32)
 STATE = floats(1, BATCH, CELLS)
 PEEPHOLES = floats(1, 3 * CELLS)
