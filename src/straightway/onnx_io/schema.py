@@ -22,6 +22,8 @@ MOST_SHAPE_ELEMENTS = 1024
 # Operators whose older shape functions are wrong: with ceil_mode they count a last window that
 # starts behind the input, which neither the operator's text nor a runtime does.
 SHAPED_BY_NEWEST = frozenset({"AveragePool", "LpPool", "MaxPool"})
+# Attributes whose default the operator's shape function does not know (onnx/defs/math/defs.cc).
+FORGOTTEN_DEFAULTS = {"STFT": ("onesided", 1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,9 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
         return [None] * len(node.outputs)
     guard.check(node)
     proto = to_proto(node)
+    name, default = FORGOTTEN_DEFAULTS.get(node.op.name, ("", 0))
+    if name and name not in node.attrs:
+        proto.attribute.append(_attribute(name, default))
     types = {v.name: type_proto(v.type) for v in node.operands() if v.type is not None}
     data = {
         v.name: onnx.numpy_helper.from_array(np.asarray(v.const, order="C"), v.name)
