@@ -4,11 +4,14 @@ import math
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
 from straightway.ir import Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need
 from straightway.lower.matrix import product
 
+WEIGHTS = np.linspace(-1, 1, 120, dtype=np.float32).reshape(4, 5, 6)
 # Names for the dimensions that an ellipsis stands for; letters name the others.
 ELLIPSIS_LABELS = "0123456789"
 
@@ -60,6 +63,9 @@ def _distinct(equation: str) -> bool:
         case(inputs=[(2, 3, 4), (4, 5)], equation="...k,kn->...n"),
         case(inputs=[(2, 3, 4), (3, 4)], equation="bij,ij->b"),
         case(inputs=[(2, 3, 4), (5, 6)], equation="bij,kl->bk"),
+        case(inputs=[(2, 3, 4, 5), WEIGHTS], equation="btgi,gih->btgh"),
+        case(inputs=[WEIGHTS, (2, 3, 4, 5)], equation="gih,btgi->bhgt"),
+        case(inputs=[(2, 3, 4), WEIGHTS], equation="abg,gih->gh"),
         case(inputs=[(2, 3, 4)], equation="bij->jb"),
         case(inputs=[(2, 3, 4)], equation="bij->bji"),
         case(inputs=[(3,), (3,)], equation="i,i"),
@@ -76,6 +82,8 @@ def einsum(g: Builder, *operands: Value, equation: str) -> Value:
     if len(operands) == 1:
         return _arranged(g, operands[0], found.operands[0], found.result)
     (a, b), (left, right) = operands, found.operands
+    if a.const is not None:
+        (a, b), (left, right) = (b, a), (right, left)
     a, left = _summed(g, a, left, keep=right + found.result)
     b, right = _summed(g, b, right, keep=left + found.result)
     shared = [c for c in left if c in right]
@@ -83,12 +91,31 @@ def einsum(g: Builder, *operands: Value, equation: str) -> Value:
     inner = "".join(c for c in shared if c not in found.result)
     rows = "".join(c for c in left if c not in right)
     columns = "".join(c for c in right if c not in left)
-    result = product(
-        g, _matrix(g, a, left, (batch, rows, inner)), _matrix(g, b, right, (batch, inner, columns))
-    )
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
-    made = batch + rows + columns
+    if b.const is not None and batch and inner:
+        x, weights = (rows, batch, inner), (batch, columns, inner)
+        result = _grouped(g, _matrix(g, a, left, x), _matrix(g, b, right, weights))
+        made = rows + batch + columns
+    else:
+        x, y = (batch, rows, inner), (batch, inner, columns)
+        result = product(g, _matrix(g, a, left, x), _matrix(g, b, right, y))
+        made = batch + rows + columns
     return _arranged(g, g.reshape(result, [sizes[c] for c in made]), made, found.result)
+
+
+def _grouped(g: Builder, x: Value, weights: Value) -> Value:
+    """Multiply [rows, groups, K] with constant weights [groups, M, K]: [rows, groups, M].
+
+    As a convolution in groups it leaves the groups where they stand; BATCH_MATMUL wants them first.
+    """
+    count, groups, inner = x.shape
+    columns = weights.shape[1]
+    flat = g.transpose(g.reshape(x, (1, count, 1, groups * inner)), (0, 3, 1, 2))
+    filters = g.reshape(weights, (groups * columns, inner, 1, 1))
+    bias = g.const(np.zeros(groups * columns), x.dtype)
+    once = (1, 1)
+    made = g.CONV_2D(flat, filters, bias, strides=once, dilations=once, padding="VALID")
+    return g.reshape(g.transpose(made, (0, 2, 3, 1)), (count, groups, columns))
 
 
 def _summed(g: Builder, x: Value, labels: str, *, keep: str) -> tuple[Value, str]:
