@@ -27,6 +27,7 @@ FAMILIES = (
     "recurrent",
     "signal",
     "sampling",
+    "sets",
     "deformable",
     "unpool",
 )
