@@ -35,6 +35,9 @@ def command(
     io: Annotated[
         str, typer.Option(help="Layout of inputs and outputs: keep (the model's own) or nhwc.")
     ] = "keep",
+    dynamic: Annotated[
+        bool, typer.Option("--dynamic", help="Keep open dimensions open (experimental).")
+    ] = False,
     inputs: Annotated[
         Path | None, typer.Option(metavar="NPZ", help="Compare on these inputs.")
     ] = None,
@@ -56,6 +59,7 @@ def command(
             shapes=parse_shapes(shape),
             io=io,  # type: ignore[arg-type]
             inputs=inputs,
+            dynamic=dynamic,
             step=step,
         )
         conversion = convert(model, output, verify=verify, request=request, child=child)

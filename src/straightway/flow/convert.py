@@ -12,6 +12,7 @@ from straightway.errors import InvalidRequest, ToolFailed
 from straightway.flow import files
 from straightway.flow.blame import blamed
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs
+from straightway.flow.open import translate_open
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.twin import needs_twin, with_twin
 from straightway.flow.verify import Feed, Verification, mismatch, verify_file
@@ -35,7 +36,8 @@ class Request:
 
     `dims` fixes symbols by name, `shapes` whole inputs. `io`: "nhwc" gives inputs and outputs of
     three or more dimensions the order N, spatial, channels. `inputs`: an .npz to compare on instead
-    of seeded arrays. `step` is told what is being done.
+    of seeded arrays. `dynamic` keeps dimensions open that `dims` and `shapes` don't
+    fix. `step` is told what is being done.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class Request:
     io: InputOutput = "keep"
     inputs: str | Path | None = None
     seeds: Sequence[int] = SEEDS
+    dynamic: bool = False
     step: Step = quiet
 
     def __post_init__(self) -> None:
@@ -159,6 +162,10 @@ def request_of(options: Mapping[str, object]) -> Request:
 
 
 def _translate(path: Path, request: Request) -> Translation:
+    if request.dynamic:
+        return translate_open(
+            path, request.fixed, channels_last_io=request.io == "nhwc"
+        ).translation
     request.step("reading")
     source = read(path, request.fixed)
     request.step("converting")
@@ -171,6 +178,8 @@ def _verified(path: Path, target: Path | None, request: Request, child: Child) -
 
 
 def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation, _Proof]":
+    if request.dynamic:
+        return _opened(path, request, child)
     request.step("reading")
     source = read(path, request.fixed)
     request.step("converting")
@@ -178,6 +187,13 @@ def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation,
     # by now the graph tells which tables its integers index
     sets = input_sets(source, request)
     return translation, _Proof(child=child, sets=sets, step=request.step)
+
+
+def _opened(path: Path, request: Request, child: Child) -> "tuple[Translation, _Proof]":
+    """As `_prepared`, with open dimensions: compared at three sizes, or on the user's inputs."""
+    request.step("converting at three sizes")
+    made = translate_open(path, request.fixed, channels_last_io=request.io == "nhwc")
+    return made.translation, _Proof(child=child, sets=made.sets, step=request.step)
 
 
 def input_sets(source: Graph, request: Request) -> list[Arrays]:

@@ -77,8 +77,10 @@ def read(path: Path, request: ShapeRequest | None = None) -> Graph:
     return ingest(path, request)
 
 
-def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
-    """Turn an ingested graph into a TFLite file.
+def translate(
+    source: Graph, *, channels_last_io: bool = False, any_size: bool = False
+) -> Translation:
+    """Turn an ingested graph into a TFLite file; with `any_size`, of ops that hold at other sizes.
 
     Raises Unsupported for all refused nodes together.
     """
@@ -90,7 +92,7 @@ def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
         remarks += inlined + prepare(source)
     remarks += widen.run(source)
     watch.lap("prepare")
-    lowered = _lowered(source)
+    lowered = _lowered(source, any_size=any_size)
     remarks += bias.run(lowered.graph) + activation.run(lowered.graph)
     drop_dead(lowered.graph)
     watch.lap("lower")
@@ -119,12 +121,12 @@ def drop_dead(graph: Graph) -> None:
     dead.run(graph)
 
 
-def _lowered(source: Graph) -> Lowered:
+def _lowered(source: Graph, *, any_size: bool) -> Lowered:
     """Lower the graph, or raise Unsupported with all that stands against it."""
     oversized = limits.oversized(source)
     if oversized:  # a lowering may make constants of these shapes
         raise refused(source, oversized)
-    lowered = lower_graph(source)
+    lowered = lower_graph(source, any_size=any_size)
     refusals = [*lowered.refusals, *limits.foreign(source)]
     if refusals:
         raise refused(source, refusals)

@@ -17,10 +17,14 @@ MOST_ELEMENTS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeRequest:
-    """What the user fixes: symbols by name (`--dim N=1`), whole inputs (`--shape X=1,3,320,320`)."""
+    """What the user fixes: symbols by name (`--dim N=1`), whole inputs (`--shape X=1,3,320,320`).
+
+    With `keep_open`, dimensions that stay open are no error.
+    """
 
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    keep_open: bool = False
 
     def __post_init__(self) -> None:
         """Check what can be checked without the model."""
@@ -42,6 +46,16 @@ def _check_size(subject: str, size: object) -> None:
         raise InvalidRequest(f"{subject}: a size is a whole number, 0 or more; got {size!r}")
 
 
+def open_dims(graph: Graph) -> dict[str, list[tuple[str, int]]]:
+    """The open dimensions of the inputs, (input, dimension), by symbol; unnamed ones stand alone."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for value in graph.inputs:
+        for dim, size in enumerate(value.type.shape if value.type is not None else ()):
+            if isinstance(size, str):
+                found.setdefault(size or f"{value.name}:{dim}", []).append((value.name, dim))
+    return found
+
+
 def fix(graph: Graph, unranked: Mapping[str, np.dtype], request: ShapeRequest, path: Path) -> None:
     """Set the inputs' shapes as asked, and refuse if one stays open.
 
@@ -52,6 +66,8 @@ def fix(graph: Graph, unranked: Mapping[str, np.dtype], request: ShapeRequest, p
     _check_names(graph, request)
     for value in graph.inputs:
         _fix_input(value, unranked.get(value.name), request)
+    if request.keep_open and all(v.type is not None for v in graph.inputs):
+        return
     _refuse_open(graph, unranked, path)
     for value in graph.inputs:
         if math.prod(value.shape) > MOST_ELEMENTS:

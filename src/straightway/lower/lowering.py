@@ -30,9 +30,14 @@ class Lowered:
     remarks: tuple[Remark, ...]
 
 
-def lower_graph(source: Graph) -> Lowered:
-    """Lower every node. Nothing is raised for a refused node: see `refusals`."""
-    return _Lowerer(source).run()
+def lower_graph(source: Graph, *, any_size: bool = False) -> Lowered:
+    """Lower every node. Nothing is raised for a refused node: see `refusals`.
+
+    With `any_size`, only to ops that hold at other sizes of the inputs too.
+    """
+    lowerer = _Lowerer(source)
+    lowerer.builder.any_size = any_size
+    return lowerer.run()
 
 
 class _Lowerer:

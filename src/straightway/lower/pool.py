@@ -139,6 +139,8 @@ def max_pool(
 
     Whole numbers go through float32, which holds 8 bits exactly.
     """
+    if ceil_mode:
+        g.need_fixed_size("ceil_mode")
     if x.dtype.kind in "iu":
         return g.cast(maximum(g, g.cast(x, np.float32), win, out), x.dtype)
     return maximum(g, x, win, out)
@@ -236,6 +238,8 @@ def average_pool(
     Declared padding may count, what `ceil_mode` adds behind it never does. Padding that TFLite does
     not know is left to a convolution, into which XNNPACK fuses it.
     """
+    if ceil_mode:
+        g.need_fixed_size("ceil_mode")
     spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
 
     def slide(y: Value, some: Spans) -> Value:
@@ -320,6 +324,8 @@ def lp_pool(
     out: list[TensorType],
 ) -> Value:
     """The p-th root of the window's sum of p-th powers."""
+    if ceil_mode:
+        g.need_fixed_size("ceil_mode")
     spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
     sums = over_pairs(g, power(g, x, p), spans, lambda y, some: window_sum(g, y, some))
     return root(g, sums, p)

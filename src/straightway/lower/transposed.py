@@ -192,7 +192,7 @@ def grow(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...])
     """One TRANSPOSE_CONV: SAME where that is it, else VALID and what must be cropped cut off."""
     strides = tuple(s.stride for s in spans)
     shape = (x.shape[0], w.shape[1])
-    if all(s.is_same for s in spans):
+    if all(s.is_same for s in spans) and not g.any_size:
         sizes = (*shape, *(s.out for s in spans))
         return g.TRANSPOSE_CONV(x, w, bias, strides=strides, padding="SAME", output_shape=sizes)
     w = lengthen(g, w, [max(-s.behind - s.stride + 1, 0) for s in spans])

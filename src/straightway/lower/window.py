@@ -77,6 +77,7 @@ class Window:
                     before=before,
                     after=after,
                     out=outs[d],
+                    auto_pad=self.auto_pad,
                 )
             )
         return tuple(found)
@@ -105,6 +106,7 @@ class Span:
     before: int = 0
     after: int = 0
     out: int
+    auto_pad: str = "NOTSET"
 
     @property
     def extent(self) -> int:
@@ -149,6 +151,8 @@ Spans = tuple[Span, ...]
 
 def padded(g: Builder, x: Value, spans: Spans, fill: float = 0.0) -> tuple[Value, str]:
     """Pad `x` unless TFLite's own padding does; return it, and the padding that remains to do."""
+    if g.any_size:
+        return padded_as_declared(g, x, spans, fill)
     if all(s.is_valid for s in spans):
         return x, "VALID"
     if all(s.is_same for s in spans):
@@ -157,6 +161,16 @@ def padded(g: Builder, x: Value, spans: Spans, fill: float = 0.0) -> tuple[Value
         if s.lacking <= -s.stride:
             x = part(g, x, d + 2, 0, s.size + s.lacking)
     pairs = [(s.before, max(s.lacking, 0)) for s in spans]
+    return g.pad(x, [(0, 0), (0, 0), *pairs], fill), "VALID"
+
+
+def padded_as_declared(g: Builder, x: Value, spans: Spans, fill: float) -> tuple[Value, str]:
+    """Pad by what the model says, whatever the size: VALID leaves unread what the rest is."""
+    if all(s.auto_pad == "SAME_UPPER" for s in spans):
+        return x, "SAME"
+    if any(s.auto_pad == "SAME_LOWER" for s in spans):
+        g.need_fixed_size("SAME_LOWER padding")
+    pairs = [(s.before, s.after) for s in spans]
     return g.pad(x, [(0, 0), (0, 0), *pairs], fill), "VALID"
 
 

@@ -101,6 +101,7 @@ class _Writer:
 
     def __init__(self, graph: Graph, description: str) -> None:
         self.graph = graph
+        self.signatures = graph.signatures
         self.codes: dict[tuple[str, int], int] = {}
         # for each size in bytes the buffers, by digest; the first of a size has none until needed
         self.sizes: dict[int, dict[str, int]] = {}
@@ -158,7 +159,10 @@ class _Writer:
         if value not in body.tensors:
             made = schema.TensorT()
             made.name = value.name.encode()
-            made.shape = np.array(value.shape, np.int32)
+            shown, signature = self.signatures.get(value, (value.shape, ()))
+            made.shape = np.array(shown, np.int32)
+            if signature:
+                made.shapeSignature = np.array(signature, np.int32)
             made.hasRank = True
             made.type = getattr(schema.TensorType, ELEMENT_TYPES[value.dtype.name])
             made.buffer = 0 if value.const is None else self.buffer(value.const)

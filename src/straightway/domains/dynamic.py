@@ -1,0 +1,175 @@
+"""Open dimensions: one written graph that holds at every size, from graphs at three sizes.
+
+The graphs of the three samples must be the same ops. Where a constant or a shape differs between
+them, it depends on an open dimension: it becomes −1 where the op allows it, else what computes it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from straightway.domains.sizes import POINTS, Open, Sample, Writer, explain
+from straightway.errors import NotYet
+from straightway.ir import Graph, Node, Value, edit
+from straightway.tflite.rows import ROWS
+
+Nodes = tuple[Node, ...]
+Values = tuple[Value, ...]
+
+
+def unify(graphs: Sequence[Graph], batch: Sequence[tuple[int, int]]) -> None:
+    """Make the first graph hold at every size, and note the signatures of its tensors.
+
+    `batch` are the open dimensions (input number, stored dimension) that the file shows as 1. Raises
+    NotYet, with the op, where the graphs differ in a way that no size explains.
+    """
+    _Unifier(graphs).run(batch)
+
+
+class _Unifier:
+    """Walks the graphs side by side."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        if len(graphs) != POINTS:
+            raise ValueError(f"{POINTS} samples are needed; got {len(graphs)}")
+        self.graphs = graphs
+        self.first = graphs[0]
+        self.opens = [
+            Open(value=values[0], dim=dim, sizes=sizes)
+            for values in zip(*(g.inputs for g in graphs), strict=True)
+            for dim, sizes in enumerate(zip(*(v.shape for v in values), strict=True))
+            if len(set(sizes)) > 1
+        ]
+        # the same symbol in several inputs is one open dimension
+        unique = {one.sizes: one for one in reversed(self.opens)}
+        self.sources = list(reversed(unique.values()))
+        self.writer = Writer(self.first)
+
+    def run(self, batch: Sequence[tuple[int, int]]) -> None:
+        """Unify all nodes, then the tensors' shapes."""
+        lists = [list(graph.nodes) for graph in self.graphs]
+        names = [[node.op.name for node in nodes] for nodes in lists]
+        if any(other != names[0] for other in names):
+            raise NotYet("other sizes of the open dimensions lead to other ops")
+        pairs: list[Values] = list(zip(*(g.inputs for g in self.graphs), strict=True))
+        for nodes in zip(*lists, strict=True):
+            pairs += zip(*(node.outputs for node in nodes), strict=True)
+            self.unify_node(nodes)
+        self.sign(pairs, batch)
+
+    def unify_node(self, nodes: Nodes) -> None:
+        """Let one op hold at every size."""
+        first = nodes[0]
+        if first.op.name in ("IF", "WHILE"):
+            raise NotYet(f"{first.op.name} keeps no open dimensions so far")
+        for key in first.attrs:
+            if key != "newShape" and any(n.attrs.get(key) != first.attrs[key] for n in nodes):
+                raise NotYet(f"{first.op.name} '{first.name}': {key} depends on an open dimension")
+        for index, values in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
+            arrays = [v.const for v in values if v is not None and v.const is not None]
+            if len(arrays) == POINTS and not _alike(arrays):
+                self.unify_constant(nodes, index, arrays)
+
+    def unify_constant(self, nodes: Nodes, index: int, arrays: list[np.ndarray]) -> None:
+        """A constant that differs between the samples."""
+        first = nodes[0]
+        same_shape = len({array.shape for array in arrays}) == 1
+        if arrays[0].dtype == np.int32 and arrays[0].ndim == 1 and same_shape:
+            sizes = [tuple(int(v) for v in column) for column in zip(*arrays, strict=True)]
+            made = self.free_sizes(nodes, index, sizes)
+            edit.set_input(first, index, made)
+            return
+        shrunk = _shrunk(arrays)
+        if shrunk is None or ROWS[first.op.name].layout != "elementwise":
+            raise NotYet(
+                f"{first.op.name} '{first.name}': a constant of shape {list(arrays[0].shape)} "
+                "depends on an open dimension"
+            )
+        self.keep_result_shape(nodes, index, shrunk)
+        name = first.inputs[index].name if first.inputs[index] is not None else "const"  # type: ignore[union-attr]
+        edit.set_input(first, index, edit.constant(self.first, shrunk, name))
+
+    def keep_result_shape(self, nodes: Nodes, index: int, shrunk: np.ndarray) -> None:
+        """Refuse a constant that gives the result its size."""
+        for node in nodes:
+            others = [v.shape for k, v in enumerate(node.inputs) if v is not None and k != index]
+            if np.broadcast_shapes(shrunk.shape, *others) != node.outputs[0].shape:
+                raise NotYet(
+                    f"{node.op.name} '{node.name}': an expansion depends on an open dimension"
+                )
+
+    def free_sizes(self, nodes: Nodes, index: int, sizes: list[Sample]) -> Value:
+        """The operand that holds sizes: −1 where that says it, else computed."""
+        first = nodes[0]
+        differing = [k for k, size in enumerate(sizes) if len(set(size)) > 1]
+        if first.op.name == "RESHAPE" and len(differing) == 1:
+            fixed = [-1 if k in differing else size[0] for k, size in enumerate(sizes)]
+            first.attrs["newShape"] = np.array(fixed, np.int32)
+            return edit.constant(self.first, np.array(fixed, np.int32), "shape")
+        first.attrs.pop("newShape", None)
+        if first.op.name == "SLICE" and index == 2 and self.to_the_end(nodes, differing):
+            fixed = [-1 if k in differing else size[0] for k, size in enumerate(sizes)]
+            return edit.constant(self.first, np.array(fixed, np.int32), "size")
+        found = [explain(size, self.sources) for size in sizes]
+        if any(size is None for size in found):
+            raise NotYet(
+                f"{first.op.name} '{first.name}': the sizes {sizes} are no simple function of the "
+                "open dimensions"
+            )
+        return self.writer.vector([size for size in found if size is not None])
+
+    def to_the_end(self, nodes: Nodes, dims: list[int]) -> bool:
+        """Whether a SLICE goes to the end of these dimensions at every size."""
+        for node in nodes:
+            x, begin, size = (v for v in node.inputs)
+            if x is None or begin is None or size is None or begin.const is None:
+                return False
+            if any(begin.const[d] + size.const[d] != x.shape[d] for d in dims):  # type: ignore[index]
+                return False
+        return True
+
+    def sign(self, pairs: Sequence[Values], batch: Sequence[tuple[int, int]]) -> None:
+        """Note for each tensor the sizes that the file shows, and −1 for those that are open."""
+        shown = {
+            one: 1 if (self.first.inputs.index(one.value), one.dim) in batch else one.sizes[0]
+            for one in self.sources
+        }
+        table: dict[Value, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        exact = True
+        for values in pairs:
+            samples = list(zip(*(v.shape for v in values), strict=True))
+            if all(len(set(s)) == 1 for s in samples):
+                continue
+            found = [explain(sample, self.sources) for sample in samples]
+            exact = exact and all(size is not None for size in found)
+            shape = tuple(s.at(shown) if s is not None else 0 for s in found)
+            table[values[0]] = (
+                shape,
+                tuple(-1 if len(set(s)) > 1 else s[0] for s in samples),
+            )
+        if not exact:
+            table = {value: (value.shape, signature) for value, (_, signature) in table.items()}
+        self.first.signatures.update(table)
+
+
+def _alike(arrays: Sequence[np.ndarray]) -> bool:
+    first = arrays[0]
+    return all(a.shape == first.shape and np.array_equal(a, first) for a in arrays[1:])
+
+
+def _shrunk(arrays: list[np.ndarray]) -> np.ndarray | None:
+    """The constant without the dimensions that differ, if its elements are equal along them."""
+    if len({array.ndim for array in arrays}) != 1:
+        return None
+    shapes = list(zip(*(array.shape for array in arrays), strict=True))
+    axes = [k for k, sizes in enumerate(shapes) if len(set(sizes)) > 1]
+    found = []
+    for array in arrays:
+        part = array
+        for axis in axes:
+            one = part.take([0], axis)
+            if not (part == one).all():
+                return None
+            part = one
+        found.append(part)
+    return found[0] if axes and _alike(found) else None

@@ -1,0 +1,144 @@
+"""Files that keep open dimensions: equal at sizes that no sample had."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from onnx import TensorProto, helper, numpy_helper
+
+import straightway
+from straightway.domains.sizes import Open, explain
+from straightway.ir import Value, tensor_type
+
+rng = np.random.default_rng(0)
+
+
+def floats(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def save(path, nodes, inputs, outputs, constants):
+    graph = helper.make_graph(
+        nodes,
+        "open",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
+        [numpy_helper.from_array(a, n) for n, a in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+    return path
+
+
+def run(data, inputs):
+    interpreter = Interpreter(model_content=data)
+    for detail, array in zip(interpreter.get_input_details(), inputs.values(), strict=True):
+        interpreter.resize_tensor_input(detail["index"], array.shape)
+    interpreter.allocate_tensors()
+    for detail, array in zip(interpreter.get_input_details(), inputs.values(), strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+def assert_equal_at(path, data, *inputs):
+    session = onnxruntime.InferenceSession(str(path))
+    for feed in inputs:
+        for want, got in zip(session.run(None, feed), run(data, feed), strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
+def image_model(path):
+    """Convolution, flattening in the model's order, a product: the batch is open."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Flatten", ["r"], ["f"]),
+        helper.make_node("Gemm", ["f", "m"], ["y"]),
+    ]
+    constants = {"w": floats(4, 3, 3, 3), "m": floats(4 * 5 * 6, 7)}
+    return save(path, nodes, {"x": ["N", 3, 5, 6]}, ["y"], constants)
+
+
+def token_model(path):
+    """Attention heads: two open dimensions in one reshape, computed from the input's shape."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["q"]),
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"]),
+        helper.make_node("Gather", ["s", "one"], ["t"]),
+        helper.make_node("Unsqueeze", ["n", "axis"], ["n1"]),
+        helper.make_node("Unsqueeze", ["t", "axis"], ["t1"]),
+        helper.make_node("Concat", ["n1", "t1", "heads"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["q", "shape"], ["h"]),
+        helper.make_node("Transpose", ["h"], ["p"], perm=[0, 2, 1, 3]),
+        helper.make_node("Softmax", ["p"], ["y"], axis=-1),
+    ]
+    constants = {
+        "w": floats(8, 12),
+        "zero": np.array(0, np.int64),
+        "one": np.array(1, np.int64),
+        "axis": np.array([0], np.int64),
+        "heads": np.array([3, 4], np.int64),
+    }
+    return save(path, nodes, {"x": ["N", "T", 8]}, ["y"], constants)
+
+
+def test_an_open_batch_is_shown_as_one_and_can_be_resized(tmp_path):
+    path = image_model(tmp_path / "image.onnx")
+    done = straightway.convert(path, tmp_path / "image.tflite", dynamic=True)
+    assert done.verification is not None
+    assert done.verification.seeds == 5
+    (detail,) = Interpreter(model_content=done.data).get_input_details()
+    assert detail["shape"].tolist() == [1, 3, 5, 6]
+    assert detail["shape_signature"].tolist() == [-1, 3, 5, 6]
+    assert_equal_at(path, done.data, *({"x": floats(n, 3, 5, 6)} for n in (1, 4, 9)))
+
+
+def test_two_open_dimensions_in_one_reshape(tmp_path):
+    path = token_model(tmp_path / "tokens.onnx")
+    done = straightway.convert(path, dynamic=True)
+    assert_equal_at(
+        path, done.data, *({"x": floats(n, t, 8)} for n, t in ((1, 1), (4, 10), (2, 33)))
+    )
+
+
+def test_open_height_and_width(tmp_path):
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["c"], ["g"]),
+        helper.make_node("Mul", ["c", "g"], ["y"]),
+    ]
+    path = save(
+        tmp_path / "m.onnx", nodes, {"x": [1, 3, "H", "W"]}, ["y"], {"w": floats(4, 3, 3, 3)}
+    )
+    done = straightway.convert(path, dynamic=True)
+    assert_equal_at(path, done.data, *({"x": floats(1, 3, h, w)} for h, w in ((8, 9), (31, 50))))
+
+
+def test_what_can_not_stay_open_is_refused_with_the_line_that_fixes_it(tmp_path):
+    """A matrix of constants has one size only."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", "K"]}, ["y"], {"w": floats(40, 3)})
+    with pytest.raises(straightway.Unsupported, match="--shape 'x=1,1'"):
+        straightway.convert(path, dynamic=True)
+
+
+def test_without_the_option_open_dimensions_are_refused(tmp_path):
+    with pytest.raises(straightway.Unsupported, match="--dim 'N=1'"):
+        straightway.convert(image_model(tmp_path / "image.onnx"))
+
+
+def test_sizes_are_explained_by_three_samples():
+    value = Value("x", tensor_type(np.float32, (2, 7)))
+    rows, columns = (
+        Open(value=value, dim=k, sizes=s) for k, s in enumerate([(2, 3, 5), (7, 11, 13)])
+    )
+    opens = [rows, columns]
+    assert explain((4, 4, 4), opens).at({}) == 4
+    assert explain((9, 13, 15), opens).at({columns: 100}) == 102
+    assert explain((8, 12, 20), opens).at({rows: 10}) == 40
+    assert explain((14, 33, 65), opens).at({rows: 3, columns: 4}) == 12
+    assert explain((4, 9, 25), opens) is None
