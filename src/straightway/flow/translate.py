@@ -11,10 +11,8 @@ from straightway.flow import limits
 from straightway.ingest.onnx import ShapeRequest, ingest
 from straightway.ir import Graph, Value
 from straightway.ir.verify import verify
-from straightway.lower import inline
+from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
-from straightway.passes import activation, bias, widen
-from straightway.passes.pipeline import prepare
 from straightway.remark import Remark
 from straightway.tflite.write import Written, write
 
@@ -87,14 +85,10 @@ def translate(
     watch = Stopwatch()
     node_count = sum(1 for _ in source.nodes)
     names = frozenset(value.name for node in source.nodes for value in node.outputs)
-    remarks = prepare(source)
-    while inlined := inline.run(source):
-        remarks += inlined + prepare(source)
-    remarks += widen.run(source)
+    remarks = preparation.before(source)
     watch.lap("prepare")
     lowered = _lowered(source, any_size=any_size)
-    remarks += bias.run(lowered.graph) + activation.run(lowered.graph)
-    drop_dead(lowered.graph)
+    remarks += [*lowered.remarks, *preparation.after(lowered.graph)]
     watch.lap("lower")
     layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=channels_last_io)
     verify(layout.graph, typed=True)
@@ -112,13 +106,6 @@ def translate(
         remarks=tuple(remarks),
         steps_s=watch.steps_s,
     )
-
-
-def drop_dead(graph: Graph) -> None:
-    """Remove lowered ops that nothing uses."""
-    from straightway.passes import dead  # noqa: PLC0415
-
-    dead.run(graph)
 
 
 def _lowered(source: Graph, *, any_size: bool) -> Lowered:

@@ -9,7 +9,7 @@ only fail, and the other takes the place of the If. The body of a Loop or Scan i
 values keep their types from one iteration to the next.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -41,9 +41,11 @@ def inline(graph: Graph, node: Node, branch: Graph) -> None:
     release(node)
 
 
-def copy_nodes(source: Graph, target: Graph, before: Node | None) -> dict[Value, Value]:
-    """Copy the nodes of a graph into another; returns new values by old ones."""
-    copies: dict[Value, Value] = {}
+def copy_nodes(
+    source: Graph, target: Graph, before: Node | None, given: Mapping[Value, Value] | None = None
+) -> dict[Value, Value]:
+    """Copy the nodes of a graph into another; returns new values by old ones, `given` among them."""
+    copies = dict(given or {})
     for node in source.nodes:
         _copy_node(node, target, before, copies)
     return copies

@@ -1,0 +1,20 @@
+"""What comes before and after the lowering of a graph, of the model's and of those inside its nodes."""
+
+from straightway.ir import Graph
+from straightway.lower import control_unroll, inline
+from straightway.passes import activation, bias, dead, widen
+from straightway.passes.pipeline import prepare
+from straightway.remark import Remark
+
+
+def before(graph: Graph) -> list[Remark]:
+    """Simplify a graph of ONNX nodes, down to what declarations lower."""
+    remarks = prepare(graph)
+    while replaced := [*inline.run(graph), *control_unroll.run(graph)]:
+        remarks += replaced + prepare(graph)
+    return remarks + widen.run(graph)
+
+
+def after(graph: Graph) -> list[Remark]:
+    """Tidy up a graph of TFLite ops."""
+    return [*bias.run(graph), *activation.run(graph), *dead.run(graph)]
