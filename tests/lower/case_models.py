@@ -166,12 +166,17 @@ def modern(case: Case) -> Case:
 def guessed(made: CaseModel) -> onnx.ModelProto:
     """The model of a case that nothing need compute: types by ONNX's shape functions, or the input's."""
     inferred = onnx.shape_inference.infer_shapes(made.model)
-    known = {v.name: v for v in inferred.graph.output if v.type.tensor_type.HasField("shape")}
+    known = {v.name: v for v in inferred.graph.output if _is_static(v)}
     first = next(iter(made.feeds.values()))
     outputs = [known.get(v.name, _info(v.name, first)) for v in made.model.graph.output]
     del inferred.graph.output[:]
     inferred.graph.output.extend(outputs)
     return inferred
+
+
+def _is_static(info: onnx.ValueInfoProto) -> bool:
+    kind = info.type.tensor_type
+    return kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim)
 
 
 def lowered(model: onnx.ModelProto, folder: Path) -> Lowered:

@@ -27,6 +27,7 @@ FAMILIES = (
     "recurrent",
     "signal",
     "sampling",
+    "detection",
     "sets",
     "deformable",
     "unpool",

@@ -8,6 +8,7 @@ import numpy as np
 
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
+from straightway.lower.choice import by_axis
 from straightway.lower.declare import ABSENT, Case, Ints, Need, case, lower, need, run
 from straightway.lower.integers import INT64, is_integer, magnitude, quotient, widened
 
@@ -177,11 +178,13 @@ for onnx_name, reduction in REDUCTIONS.items():
         case(x=(2, 3, 4), axis=np.array(-2, np.int32)),
         case(x=(2, 3, 4), axis=ints(1), exclusive=1, reverse=1),
         case(x=LONGS, axis=np.array(2, np.int64)),
+        case(x=(2, 3, 4), axis=run(-1, np.int32), reverse=1),
     ],
 )
-def cumulative_sum(g: Builder, x: Value, /, axis: Ints, exclusive: int, reverse: int) -> Value:
-    """One op."""
-    return g.CUMSUM(x, axis=axis[0] % x.rank, exclusive=bool(exclusive), reverse=bool(reverse))
+def cumulative_sum(g: Builder, x: Value, /, axis: Value, exclusive: int, reverse: int) -> Value:
+    """One op; one for each axis, where that comes at run time."""
+    flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return by_axis(g, axis, x.rank, lambda k: g.CUMSUM(x, axis=k, **flags))
 
 
 @lower(

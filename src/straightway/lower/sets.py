@@ -10,7 +10,8 @@ import numpy as np
 
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import Ints, case, lower, need, run
+from straightway.lower.choice import by_axis
+from straightway.lower.declare import case, lower, need, run
 from straightway.lower.index import replace_rows
 from straightway.lower.integers import INT32, INT64, reinterpreted, widened
 from straightway.lower.selection import join, part
@@ -66,13 +67,15 @@ def non_zero(g: Builder, x: Value, /, *, out: list[TensorType]) -> Value:
     samples=[
         case(x=(2, 5, 3), axis=np.array(1), opset=26),
         case(x=(2, 5), axis=np.array(-1), exclusive=1, opset=26),
-        case(x=(7, 2), axis=np.array(0), reverse=1, opset=26),
+        case(x=(7, 2), axis=run(0, np.int64), reverse=1, opset=26),
+        case(x=(2, 5, 3), axis=run([-1], np.int32), opset=26),
         case(x=run([[1, -2, 3, 4]], np.int32), axis=np.array(1), reverse=1, exclusive=1, opset=26),
     ],
 )
-def cumulative_product(g: Builder, x: Value, axis: Ints, /, exclusive: int, reverse: int) -> Value:
+def cumulative_product(g: Builder, x: Value, axis: Value, /, exclusive: int, reverse: int) -> Value:
     """Products with the tensor shifted by one, two, four … places: as many as the size has bits."""
-    return widened(g, lambda a: _products(g, a, axis[0] % x.rank, (exclusive, reverse)), x)
+    flags = (exclusive, reverse)
+    return by_axis(g, axis, x.rank, lambda k: widened(g, lambda a: _products(g, a, k, flags), x))
 
 
 def _products(g: Builder, x: Value, axis: int, flags: tuple[int, int]) -> Value:

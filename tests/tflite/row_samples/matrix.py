@@ -22,6 +22,11 @@ def segments(function):
     return lambda x, places: np.stack([function.reduce(x[places == k]) for k in range(3)])
 
 
+# the first is half of the second, the last scores too little
+BOXES = np.array([[0, 0, 4, 4], [0, 0, 4, 8], [9, 9, 5, 5], [0, 9, 1, 8]], np.float32)
+SCORES = np.array([0.5, 0.75, 0.25, 0.125], np.float32)
+
+
 def reverse_sequence(x, lengths):
     """Along axis 1, each example by its own length."""
     out = x.copy()
@@ -146,6 +151,14 @@ SAMPLES = [
             ("PROD", np.multiply),
             ("SUM", np.add),
         )
+    ),
+    Sample(
+        op="NON_MAX_SUPPRESSION_V4",
+        inputs=(BOXES, SCORES, np.float32(0.5).reshape(()), np.float32(0.15).reshape(())),
+        attrs={"most": 4},
+        constant=(2, 3),
+        reference=lambda *_: [np.array([1, 2, 0, 0], np.int32), np.array(2, np.int32)],
+        swept=False,
     ),
     Sample(
         op="DYNAMIC_UPDATE_SLICE",

@@ -126,4 +126,17 @@ ROWS = [
         xnnpack="XNNPACK's delegate takes no WHERE",
         version=by_type("bool:1", otherwise=2),
     ),
+    Row(
+        name="NON_MAX_SUPPRESSION_V4",
+        layout="fixed",
+        infer=shapes.selected,
+        types=types("f32"),
+        kernel="kernels/non_max_suppression.cc:89",
+        # operands: boxes of two corners, scores, then the least overlap that suppresses and the score
+        # to be passed, both numbers; of equal scores any may come first
+        # (internal/reference/non_max_suppression.h:101)
+        options="NonMaxSuppressionV4Options",
+        attrs={"most": operand(2)},
+        xnnpack="XNNPACK's delegate takes no NON_MAX_SUPPRESSION_V4",
+    ),
 ]

@@ -249,6 +249,11 @@ def segments(node: Node) -> list[TensorType]:
     return [typed(x.dtype, int(node.attrs["count"]), *x.shape[places.rank :])]
 
 
+def selected(node: Node) -> list[TensorType]:
+    """Numbers of the selected boxes, then zeros; and how many are selected."""
+    return [typed(np.int32, int(node.attrs["most"])), typed(np.int32)]
+
+
 def where(node: Node) -> list[TensorType]:
     """Positions of what is not zero, as many as there are: [count, rank], int64."""
     return [TensorType(dtype=np.dtype(np.int64), shape=("count", operand(node, 0).rank))]
