@@ -284,7 +284,7 @@ HUGE = [
             )
         ),
         error=Unsupported,
-        words=["'n_r'"],
+        words=["'n_", "2,147,483,647 elements"],
     ),
     Bad(name="pads", make=one("Pad", [2, 3], {"p": np.array([10**6, 10**6, 0, 0])}), error=Unsupported, words=["'n_y'", "2,147,483,647 elements"]),
     Bad(name="input", make=model_of(model([node("Relu", "x", "y")], [tensor("x", [10**6, 10**6])], Y)), error=Unsupported, words=["'x'", "2,147,483,647 elements"]),

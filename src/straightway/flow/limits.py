@@ -6,8 +6,8 @@ from straightway.remark import Remark
 from straightway.tflite.write import ELEMENT_TYPES
 
 STEP = "flow.limits"
-# LiteRT's Python interpreter neither takes nor hands out 4-bit arrays.
-CALLERS_TYPES = ELEMENT_TYPES.keys() - {"int4"}
+# LiteRT's Python interpreter neither takes nor hands out 4-bit arrays, onnxruntime complex ones.
+CALLERS_TYPES = ELEMENT_TYPES.keys() - {"int4", "complex64"}
 
 
 def oversized(graph: Graph) -> list[Remark]:

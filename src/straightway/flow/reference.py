@@ -12,7 +12,13 @@ from straightway.run import ort
 from straightway.run.process import Child
 
 # Of what onnxruntime says, these are its own limits, or the machine's; the rest is about the model.
-OWN_LIMITS = ("NOT_IMPLEMENTED", "Failed to allocate", "bad_alloc", "Arena::Allocate")
+OWN_LIMITS = (
+    "NOT_IMPLEMENTED",
+    "not currently registered or supported",
+    "Failed to allocate",
+    "bad_alloc",
+    "Arena::Allocate",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

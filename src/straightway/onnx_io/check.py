@@ -152,6 +152,26 @@ def _check_tensor(tensor: onnx.TensorProto, path: Path) -> None:
         raise InvalidModel(f"{path}: tensor '{tensor.name}' has a negative dimension")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         _check_external(tensor, path)
+        return
+    held = _held_elements(tensor)
+    if math.prod(tensor.dims) > held:
+        raise InvalidModel(
+            f"{path}: the data of tensor '{tensor.name}' do not fit its shape "
+            f"{list(tensor.dims)}: at most {held:,} elements are there"
+        )
+
+
+def _held_elements(tensor: onnx.TensorProto) -> int:
+    """How many elements the tensor's data can hold at most, one bit each."""
+    lists = (
+        tensor.float_data,
+        tensor.int32_data,
+        tensor.int64_data,
+        tensor.double_data,
+        tensor.uint64_data,
+        tensor.string_data,
+    )
+    return 8 * max(len(tensor.raw_data), *map(len, lists))
 
 
 def external_files(proto: onnx.ModelProto, path: Path) -> set[Path]:
