@@ -11,8 +11,8 @@ def spoil_constant(monkeypatch, size, spoil):
     """Let `spoil` change each constant of this many elements when a model is lowered."""
     lower = translate.lower_graph
 
-    def lowered(source):
-        found = lower(source)
+    def lowered(source, **options):
+        found = lower(source, **options)
         for value in {v for node in found.graph.nodes for v in node.operands()}:
             if value.const is not None and value.const.size == size:
                 value.const = np.ascontiguousarray(spoil(value.const.copy()))
@@ -31,8 +31,8 @@ def write_garbage(monkeypatch):
     """Write a file that is no flatbuffer."""
     write = translate.write
 
-    def written(graph):
-        found = write(graph)
+    def written(graph, **options):
+        found = write(graph, **options)
         found.data[:] = bytes(len(found.data))
         return found
 
