@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower, need, run
-from straightway.lower.integers import non_negative
+from straightway.lower.declare import case, lower, run
+from straightway.lower.integers import INT32, non_negative
 from straightway.lower.matrix import product
 from straightway.lower.selection import join, part
 from straightway.lower.softmax import soft
@@ -29,28 +28,32 @@ class Window:
     left_window_size: int = -1
     right_window_size: int = -1
 
-    def allows(self, queries: int, keys: int, offset: int) -> np.ndarray | None:
-        """Truth values [queries, keys], `offset` keys being older; None where all are seen."""
-        away = np.arange(queries)[:, None] + offset - np.arange(keys)
-        allowed = np.ones(away.shape, bool)
-        if self.is_causal:
-            allowed &= away >= 0
-        if self.left_window_size >= 0:
-            allowed &= away <= self.left_window_size
-        if self.right_window_size >= 0:
-            allowed &= -away <= self.right_window_size
-        return None if allowed.all() else allowed
+    def limits(self) -> list[tuple[bool, int]]:
+        """How far a query may be behind a key (True: at least so far; False: at most)."""
+        found = [(True, 0)] if self.is_causal else []
+        found += [(False, self.left_window_size)] if self.left_window_size >= 0 else []
+        return found + ([(True, -self.right_window_size)] if self.right_window_size >= 0 else [])
+
+    def allows(self, g: Builder, away: Value) -> Value | None:
+        """Where a query may see a key, by how far it is behind; None where it sees all."""
+        allowed = None
+        for least, limit in self.limits():
+            fits = g.GREATER_EQUAL(away, limit) if least else g.LESS_EQUAL(away, limit)
+            allowed = both(g, allowed, fits)
+        if allowed is not None and allowed.const is not None and allowed.const.all():
+            return None
+        return allowed
+
+
+def both(g: Builder, a: Value | None, b: Value | None) -> Value | None:
+    """Where both hold; what is absent holds everywhere."""
+    if a is None or b is None:
+        return b if a is None else a
+    return g.LOGICAL_AND(a, b)
 
 
 @lower(
     "Attention",
-    needs=[
-        need(
-            lambda nonpad_kv_seqlen: nonpad_kv_seqlen is None,
-            "Attention is lowered without nonpad_kv_seqlen; got {nonpad_kv_seqlen.type}",
-            possible=True,
-        )
-    ],
     samples=[
         case(q=QUERY, k=KEY, v=(2, 4, 5, 6), opset=NEWEST),
         case(q=QUERY, k=KEY, v=KEY, scale=0.25, softcap=2.0, opset=NEWEST),
@@ -75,6 +78,18 @@ class Window:
             outputs=3,
             opset=NEWEST,
         ),
+        case(q=QUERY, k=KEY, v=KEY, attn_mask=run(MASK), opset=NEWEST),
+        case(q=QUERY, k=KEY, v=KEY, attn_mask=run(np.where(MASK < 0, -np.inf, 0)), opset=NEWEST),
+        case(q=QUERY, k=KEY, v=KEY, nonpad_kv_seqlen=run([5, 3], np.int64), opset=24),
+        case(
+            q=QUERY,
+            k=KEY,
+            v=KEY,
+            nonpad_kv_seqlen=run([5, 2], np.int64),
+            is_causal=1,
+            attn_mask=(3, 4),
+            opset=24,
+        ),
         *(
             case(
                 q=QUERY,
@@ -91,7 +106,6 @@ class Window:
             for mode in (PRODUCT, CAPPED, MASKED, WEIGHTS)
         ),
     ],
-    refuses=[case(q=QUERY, k=KEY, v=KEY, nonpad_kv_seqlen=np.array([5, 3]), opset=24)],
 )
 def attention(  # noqa: PLR0917 - the signature is the schema
     g: Builder,
@@ -115,8 +129,7 @@ def attention(  # noqa: PLR0917 - the signature is the schema
 ) -> list[Value]:
     """Two products around a softmax.
 
-    Several query heads that share a key head are rows of one product. A query that a run-time float
-    mask keeps from every key gives NaN, not zero.
+    Several query heads that share a key head are rows of one product.
     """
     query = heads(g, q, q_num_heads)
     key, value = (heads(g, x, kv_num_heads) for x in (k, v))
@@ -129,10 +142,12 @@ def attention(  # noqa: PLR0917 - the signature is the schema
     if softcap:
         scores = g.MUL(g.TANH(g.MUL(scores, 1 / softcap)), softcap)
     stages.append(scores)
-    scores, seen = masked(g, scores, mask, window.allows(query.shape[2], key.shape[2], past))
+    allowed = seen_keys(g, scores, window, past if nonpad_kv_seqlen is None else nonpad_kv_seqlen)
+    scores = masked(g, scores, mask, allowed)
     stages.append(scores)
     weights = soft(g, scores, 3)
-    weights = weights if seen is None else g.SELECT_V2(seen, weights, g.const(0, weights.dtype))
+    if mask is not None or allowed is not None:
+        weights = blinded(g, scores, weights, (mask, allowed))
     stages.append(weights)
     result = grouped(g, weights, value)
     if q.rank == 3:
@@ -156,27 +171,60 @@ def grouped(g: Builder, a: Value, b: Value) -> Value:
     return g.reshape(product(g, flat, b), (batch, count, rows, b.shape[-1]))
 
 
-def masked(
-    g: Builder, scores: Value, mask: Value | None, allowed: np.ndarray | None
-) -> tuple[Value, Value | None]:
-    """Add the masks, and say which queries see a key at all, where some may not."""
-    if mask is not None and mask.shape[-1] != scores.shape[-1]:
-        raise NotYet(f"a mask of {scores.shape[-1]} keys is lowered; got {mask.type}")
+def seen_keys(g: Builder, scores: Value, window: Window, offset: Value | int) -> Value | None:
+    """Where queries may see keys; `offset`: how many keys are older than the queries.
+
+    Or, for each example, how many keys there are at all: then the queries are the last of them.
+    """
+    queries, keys = scores.shape[2:]
+    away = np.arange(queries)[:, None] - np.arange(keys)
+    if not isinstance(offset, Value):
+        return window.allows(g, g.const(away + offset, INT32))
+    count = g.reshape(g.cast(offset, INT32), (offset.shape[0], 1, 1, 1))
+    there = g.LESS(g.const(np.arange(keys).reshape(1, 1, 1, keys), INT32), count)
+    moved = g.ADD(g.SUB(count, queries), g.const(away, INT32))
+    return both(g, there, window.allows(g, moved))
+
+
+def masked(g: Builder, scores: Value, mask: Value | None, allowed: Value | None) -> Value:
+    """Add the masks; keys that a narrower mask does not reach are not seen."""
+    if mask is not None and mask.shape[-1] < scores.shape[-1]:
+        missing = [(0, 0)] * (mask.rank - 1) + [(0, scores.shape[-1] - mask.shape[-1])]
+        shape = (*mask.shape[:-1], missing[-1][1])
+        fill = np.full(shape, False if mask.dtype == np.bool_ else -np.inf, mask.dtype)
+        mask = g.CONCATENATION(mask, g.const(fill), axis=mask.rank - 1)
     if mask is not None and mask.dtype != np.bool_:
         scores = g.ADD(scores, mask)
         mask = None
-    if allowed is not None:
-        chosen = g.const(allowed)
-        mask = chosen if mask is None else g.LOGICAL_AND(mask, chosen)
-    if mask is None:
-        return scores, None
-    if mask.const is not None:
-        bias = g.const(np.where(mask.const, 0, -np.inf), scores.dtype)
-        sees = mask.const.any(-1, keepdims=True)
-        return g.ADD(scores, bias), None if sees.all() else g.const(sees)
-    blocked = g.const(-np.inf, scores.dtype)
-    seen = g.REDUCE_ANY(mask, axes=(mask.rank - 1,), keep_dims=True)
-    return g.SELECT_V2(mask, scores, blocked), seen
+    seen = both(g, mask, allowed)
+    if seen is None:
+        return scores
+    if seen.const is not None:
+        return g.ADD(scores, g.const(np.where(seen.const, 0, -np.inf), scores.dtype))
+    return g.SELECT_V2(seen, scores, g.const(-np.inf, scores.dtype))
+
+
+def blinded(
+    g: Builder, scores: Value, weights: Value, masks: tuple[Value | None, Value | None]
+) -> Value:
+    """Give zeros to queries that see no key, if there may be such."""
+    none = g.const(0, weights.dtype)
+    given = [m for m in masks if m is not None]
+    if all(m.const is not None for m in given):
+        sees = _sees([np.asarray(m.const) for m in given], scores.shape[-1])
+        return weights if sees.all() else g.SELECT_V2(g.const(sees), weights, none)
+    most = g.REDUCE_MAX(scores, axes=(scores.rank - 1,), keep_dims=True)
+    return g.SELECT_V2(g.GREATER(most, -np.inf), weights, none)
+
+
+def _sees(masks: list[np.ndarray], keys: int) -> np.ndarray:
+    """Which queries see a key, [..., 1]; what a narrower mask does not reach is not seen."""
+    found = np.ones(keys, bool)
+    for mask in masks:
+        seen = mask if mask.dtype == np.bool_ else mask > -np.inf
+        missing = [(0, 0)] * (mask.ndim - 1) + [(0, keys - mask.shape[-1])]
+        found = found & np.pad(seen, missing)
+    return np.asarray(found.any(-1, keepdims=True))
 
 
 ANGLES = np.linspace(0, 3, 20, dtype=np.float32).reshape(5, 4)
