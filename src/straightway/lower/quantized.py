@@ -1,0 +1,367 @@
+"""Quantized numbers at run time, computed as the specification says: in float32, exactly.
+
+Products of 8-bit numbers add up to whole numbers below 2**24 as long as they are at most 258, so that
+float32 holds each of them; longer sums are made of such pieces, as int32.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from straightway.ir import TensorType, Value
+from straightway.lower.builder import Builder
+from straightway.lower.declare import case, lower, need, run
+from straightway.lower.integers import INT32, is_integer
+from straightway.lower.matrix import product
+from straightway.lower.selection import part, take
+from straightway.lower.window import FLAT, Window, conv_3d, convolve, no_bias, spatial
+
+FLOAT = np.dtype(np.float32)
+MOST_PRODUCTS = 2**24 // 255**2
+NUMBERS = run(np.arange(24).reshape(2, 3, 4) * 11 - 128, np.int8)
+BYTES = run(np.arange(24).reshape(2, 3, 4) * 11, np.uint8)
+REALS = run(np.linspace(-3, 3, 24).reshape(2, 3, 4))
+SCALES = np.array([0.5, 0.25, 0.125], np.float32)
+SCALE = np.array(0.0625, np.float32)
+
+
+def aligned(g: Builder, x: Value, parameter: Value, axis: int, block_size: int) -> Value:
+    """Give a scale or a zero point the dimensions of its tensor: of all, of an axis, or of blocks."""
+    if block_size:
+        size = x.shape[axis]
+        return take(g, parameter, [k // block_size for k in range(size)], axis)
+    if math.prod(parameter.shape) == 1:
+        return g.reshape(parameter, ())
+    return g.reshape(parameter, [d if k == axis else 1 for k, d in enumerate(x.shape)])
+
+
+def less_zero_point(g: Builder, x: Value, zero_point: Value | None) -> Value:
+    """Quantized numbers less their zero point, as floats: exact up to 24 bits."""
+    wide = g.cast(x, FLOAT)
+    return wide if zero_point is None else g.SUB(wide, g.cast(zero_point, FLOAT))
+
+
+def saturated(g: Builder, quotient: Value, zero_point: Value | None, dtype: np.dtype) -> Value:
+    """Round, halves to even, add the zero point, and keep within the type's limits."""
+    limits = np.iinfo(dtype)
+    whole = g.ROUND(quotient)
+    if zero_point is not None:
+        whole = g.ADD(whole, g.cast(zero_point, FLOAT))
+    return g.cast(g.MINIMUM(g.MAXIMUM(whole, float(limits.min)), float(limits.max)), dtype)
+
+
+@lower(
+    "DequantizeLinear",
+    needs=[
+        need(
+            lambda x: is_integer(x) and x.dtype.itemsize <= 4,
+            "DequantizeLinear at run time is lowered for integers of 8 to 32 bits; got {x.type}",
+            possible=True,
+        )
+    ],
+    samples=[
+        case(x=NUMBERS, x_scale=SCALE, x_zero_point=np.array(3, np.int8)),
+        case(x=BYTES, x_scale=SCALES, x_zero_point=np.array([1, 128, 255], np.uint8), axis=1),
+        case(x=NUMBERS, x_scale=run(SCALES), axis=-2),
+        case(
+            x=BYTES,
+            x_scale=np.array([[[0.5] * 4], [[0.25] * 4]], np.float32).repeat(2, 1),
+            axis=1,
+            block_size=2,
+        ),
+        case(x=run([[70000, -3]], np.int32), x_scale=SCALE),
+    ],
+    refuses=[case(x=(2, 3), x_scale=SCALE)],
+)
+def dequantize(
+    g: Builder,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value | None = None,
+    /,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Value:
+    """(x - zero point) · scale."""
+    place = axis % max(x.rank, 1)
+    scale, zero_point = (
+        None if v is None else aligned(g, x, v, place, block_size) for v in (x_scale, x_zero_point)
+    )
+    return g.MUL(less_zero_point(g, x, zero_point), scale)
+
+
+@lower(
+    "QuantizeLinear",
+    needs=[
+        need(
+            lambda x, out: (
+                x.dtype == FLOAT
+                and np.issubdtype(out[0].dtype, np.integer)
+                and out[0].dtype.itemsize <= 2
+            ),
+            "QuantizeLinear at run time is lowered from floats to 8 and 16 bits; got {x.type}, {out[0]}",
+            possible=True,
+        )
+    ],
+    samples=[
+        case(x=REALS, y_scale=SCALE, y_zero_point=np.array(3, np.int8)),
+        case(x=REALS, y_scale=SCALES, y_zero_point=np.array([1, 128, 255], np.uint8), axis=1),
+        case(x=run([[0.5, 1.5, 2.5, -0.5, 1e9, -1e9]]), y_scale=np.array(1, np.float32)),
+        case(x=REALS, y_scale=run(SCALE), y_zero_point=run(-5000, np.int16)),
+    ],
+    refuses=[case(x=run([[3]], np.int32), y_scale=SCALE)],
+)
+def quantize(
+    g: Builder,
+    x: Value,
+    y_scale: Value,
+    y_zero_point: Value | None = None,
+    /,
+    *,
+    axis: int = 1,
+    saturate: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    out: list[TensorType],
+) -> Value:
+    """X / scale, rounded, plus the zero point."""
+    place = axis % max(x.rank, 1)
+    scale, zero_point = (
+        None if v is None else aligned(g, x, v, place, block_size) for v in (y_scale, y_zero_point)
+    )
+    return saturated(g, g.DIV(x, scale), zero_point, out[0].dtype)
+
+
+def multiplied(g: Builder, a: Value, b: Value) -> Value:
+    """Multiply matrices of whole numbers, floats of 9 bits, as int32."""
+    inner = a.shape[-1]
+    pieces = []
+    for start in range(0, max(inner, 1), MOST_PRODUCTS):
+        count = min(MOST_PRODUCTS, inner - start)
+        rows, columns = part(g, a, a.rank - 1, start, count), part(g, b, b.rank - 2, start, count)
+        pieces.append(g.cast(product(g, rows, columns), INT32))
+    return reduce(g.ADD, pieces)
+
+
+def by_row(g: Builder, parameter: Value | None) -> Value | None:
+    """Let a parameter of rows stand beside a matrix."""
+    if parameter is None or parameter.rank != 1 or parameter.shape[0] == 1:
+        return parameter
+    return g.reshape(parameter, (*parameter.shape, 1))
+
+
+LONG = (np.arange(600) % 256).astype(np.uint8)
+
+
+@lower(
+    "MatMulInteger",
+    samples=[
+        case(a=BYTES, b=run(LONG[:20].reshape(4, 5), np.uint8)),
+        case(
+            a=NUMBERS,
+            b=LONG[:20].reshape(4, 5) // 2,
+            a_zero_point=np.array(3, np.int8),
+            b_zero_point=np.array([1, 2, 3, 4, 5], np.uint8),
+        ),
+        case(a=run(LONG.reshape(1, 600), np.uint8), b=LONG[::-1].reshape(600, 1).copy()),
+    ],
+)
+def matmul_integer(
+    g: Builder,
+    a: Value,
+    b: Value,
+    a_zero_point: Value | None = None,
+    b_zero_point: Value | None = None,
+    /,
+) -> Value:
+    """A product of floats, in pieces that float32 holds."""
+    rows = less_zero_point(g, a, by_row(g, a_zero_point))
+    return multiplied(g, rows, less_zero_point(g, b, b_zero_point))
+
+
+def requantized(
+    g: Builder, whole: Value, scales: Sequence[Value], zero_point: Value, dtype: np.dtype
+) -> Value:
+    """Whole numbers times the scales of both operands over that of the result, as ONNX Runtime has it."""
+    first, second, result = scales
+    factor = g.DIV(g.MUL(first, second), result)
+    return saturated(g, g.MUL(g.cast(whole, FLOAT), factor), zero_point, dtype)
+
+
+@lower(
+    "QLinearMatMul",
+    samples=[
+        case(
+            a=BYTES,
+            a_scale=SCALE,
+            a_zero_point=np.array(7, np.uint8),
+            b=LONG[:20].reshape(4, 5),
+            b_scale=np.array(0.05, np.float32),
+            b_zero_point=np.array(9, np.uint8),
+            y_scale=np.array(0.9, np.float32),
+            y_zero_point=np.array(100, np.uint8),
+        )
+    ],
+)
+def qlinear_matmul(  # noqa: PLR0917 - the signature is the schema
+    g: Builder,
+    a: Value,
+    a_scale: Value,
+    a_zero_point: Value,
+    b: Value,
+    b_scale: Value,
+    b_zero_point: Value,
+    y_scale: Value,
+    y_zero_point: Value,
+    /,
+    *,
+    out: list[TensorType],
+) -> Value:
+    """A product of whole numbers, scaled and rounded."""
+    rows = less_zero_point(g, a, by_row(g, a_zero_point))
+    whole = multiplied(g, rows, less_zero_point(g, b, b_zero_point))
+    row_scale = by_row(g, a_scale)
+    scales = [row_scale if row_scale is not None else a_scale, b_scale, y_scale]
+    return requantized(g, whole, scales, y_zero_point, out[0].dtype)
+
+
+def window_fits(w: Value) -> bool:
+    """Whether float32 holds the sum over one channel of a window."""
+    return math.prod(w.shape[2:]) <= MOST_PRODUCTS
+
+
+FITS = need(
+    window_fits,
+    f"integer convolutions are lowered for windows of up to {MOST_PRODUCTS} elements; got {{w.type}}",
+    possible=True,
+)
+IMAGE = run((np.arange(120) * 7 % 256).reshape(2, 3, 4, 5), np.uint8)
+FILTERS = (np.arange(36) * 5 % 256).reshape(2, 3, 3, 2).astype(np.uint8)
+DEEP_IMAGE = run((np.arange(300 * 4) * 7 % 256).reshape(1, 300, 2, 2), np.uint8)
+
+
+def convolved(g: Builder, x: Value, w: Value, win: Window, sizes: Sequence[int]) -> Value:
+    """Convolve whole numbers, floats of 9 bits, as int32."""
+    win.check_weights(x, w, None, (w.shape[1] * win.group, w.shape[0]))
+    spans = win.spans(x.shape[2:], w.shape[2:], sizes)
+    channels, groups = w.shape[1], win.group
+    step = max(MOST_PRODUCTS // math.prod(w.shape[2:]), 1)
+    split = g.reshape(x, (x.shape[0], groups, channels, *x.shape[2:]))
+    slide = conv_3d if len(spans) == 3 else convolve
+    pieces = []
+    for start in range(0, channels, step):
+        count = min(step, channels - start)
+        lead = (x.shape[0], groups * count)
+        some = g.reshape(part(g, split, 2, start, count), (*lead, *x.shape[2:]))
+        filters = part(g, w, 1, start, count)
+        found = slide(g, some, filters, no_bias(g, x, w.shape[0]), spans)
+        pieces.append(g.cast(found, INT32))
+    return reduce(g.ADD, pieces)
+
+
+def by_filter(g: Builder, w: Value, parameter: Value | None) -> Value | None:
+    """Let a parameter of filters stand beside them."""
+    if parameter is None or math.prod(parameter.shape) == 1:
+        return None if parameter is None else g.reshape(parameter, ())
+    return g.reshape(parameter, (w.shape[0], *[1] * (w.rank - 1)))
+
+
+def by_channel(g: Builder, parameter: Value, rank: int) -> Value:
+    """Let a parameter of channels stand beside a tensor."""
+    if math.prod(parameter.shape) == 1:
+        return g.reshape(parameter, ())
+    return g.reshape(parameter, (parameter.shape[0], *[1] * (rank - 2)))
+
+
+@lower(
+    "ConvInteger",
+    needs=[spatial(1, 3), FLAT, FITS],
+    samples=[
+        case(x=IMAGE, w=FILTERS, x_zero_point=np.array(9, np.uint8), pads=(1, 0, 1, 1)),
+        case(x=IMAGE, w=FILTERS, w_zero_point=np.array([3, 100], np.uint8), strides=(1, 2)),
+        case(x=DEEP_IMAGE, w=np.full((2, 300, 1, 1), 250, np.uint8)),
+    ],
+    refuses=[
+        case(x=run(np.zeros((1, 1, 2, 2, 2, 2)), np.uint8), w=np.ones((1,) * 6, np.uint8)),
+        case(x=run(np.zeros((0, 1, 2, 2)), np.uint8), w=np.ones((1,) * 4, np.uint8)),
+        case(x=run(np.zeros((1, 1, 17, 17)), np.uint8), w=np.ones((1, 1, 17, 17), np.uint8)),
+    ],
+)
+def conv_integer(
+    g: Builder,
+    x: Value,
+    w: Value,
+    x_zero_point: Value | None = None,
+    w_zero_point: Value | None = None,
+    /,
+    *,
+    win: Window,
+    out: list[TensorType],
+) -> Value:
+    """A convolution of floats, in pieces that float32 holds; padding is the zero point."""
+    filters = less_zero_point(g, w, by_filter(g, w, w_zero_point))
+    return convolved(g, less_zero_point(g, x, x_zero_point), filters, win, out[0].dims[2:])
+
+
+@lower(
+    "QLinearConv",
+    needs=[spatial(1, 3), FLAT, FITS],
+    samples=[
+        case(
+            x=IMAGE,
+            x_scale=SCALE,
+            x_zero_point=np.array(9, np.uint8),
+            w=FILTERS,
+            w_scale=np.array([0.05, 0.02], np.float32),
+            w_zero_point=np.array([100, 100], np.uint8),
+            y_scale=np.array(2.3, np.float32),
+            y_zero_point=np.array(120, np.uint8),
+            b=np.array([300, -500], np.int32),
+            pads=(1, 0, 1, 1),
+        )
+    ],
+    refuses=[
+        case(
+            x=run(np.zeros(shape), np.uint8),
+            x_scale=SCALE,
+            x_zero_point=np.array(9, np.uint8),
+            w=np.ones(kernel, np.uint8),
+            w_scale=SCALE,
+            w_zero_point=np.array(0, np.uint8),
+            y_scale=SCALE,
+            y_zero_point=np.array(0, np.uint8),
+        )
+        for shape, kernel in (
+            ((1, 1, 2, 2, 2, 2), (1,) * 6),
+            ((0, 1, 2, 2), (1,) * 4),
+            ((1, 1, 17, 17), (1, 1, 17, 17)),
+        )
+    ],
+)
+def qlinear_conv(  # noqa: PLR0917 - the signature is the schema
+    g: Builder,
+    x: Value,
+    x_scale: Value,
+    x_zero_point: Value,
+    w: Value,
+    w_scale: Value,
+    w_zero_point: Value,
+    y_scale: Value,
+    y_zero_point: Value,
+    b: Value | None = None,
+    /,
+    *,
+    win: Window,
+    out: list[TensorType],
+) -> Value:
+    """A convolution of whole numbers plus the bias, scaled and rounded."""
+    filters = less_zero_point(g, w, by_filter(g, w, w_zero_point))
+    whole = convolved(g, less_zero_point(g, x, x_zero_point), filters, win, out[0].dims[2:])
+    whole = whole if b is None else g.ADD(whole, by_channel(g, b, x.rank))
+    scales = [x_scale, by_channel(g, w_scale, x.rank), y_scale]
+    return requantized(g, whole, scales, y_zero_point, out[0].dtype)
