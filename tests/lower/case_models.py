@@ -11,6 +11,7 @@ import onnx
 import onnx.defs
 import onnx.helper
 import onnx.numpy_helper
+import onnx.parser
 import onnx.reference
 import onnx.shape_inference
 
@@ -119,6 +120,8 @@ def _schema(lowering: Lowering, opset: int) -> tuple[list[str], set[str] | None]
 
 
 def _attribute(value: Any) -> Any:
+    if isinstance(value, str) and "=>" in value:
+        return onnx.parser.parse_graph(value)
     return onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
 
 

@@ -1,6 +1,7 @@
 """What a lowering writes with: one method per TFLite op, in the model's own dimension order."""
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,14 @@ MOST_DIMENSIONS = 8
 Operand = Value | float | int | bool | np.ndarray | np.generic | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """A graph from inside a node, lowered; what it reads of the graph around it are its last inputs."""
+
+    graph: Graph
+    captured: tuple[Value, ...]
+
+
 class Builder:
     """Appends TFLite ops to a graph; `g.ADD(x, 1.0)` returns the result.
 
@@ -37,6 +46,11 @@ class Builder:
         self.node = ""
         self.derivations: dict[tuple[Value, Hashable], Value] = {}
         self.remarks: list[Remark] = []
+
+    def inside(self, graph: Graph, given: Sequence[TensorType | np.ndarray]) -> Inner:
+        """Lower a graph inside the node; `given` are its inputs' types, or constants for them."""
+        kinds = ", ".join(map(str, given))
+        raise Bug(f"nothing lowers the graph '{graph.name}' ({kinds}) inside '{self.node}'")
 
     def note(self, text: str) -> None:
         """Say how the model's node is computed."""

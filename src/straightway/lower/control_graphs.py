@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from straightway.ir import Graph, Value, edit
-from straightway.lower.builder import Builder
+from straightway.lower.builder import Builder, Inner
+from straightway.passes.control import copy_nodes
 
 Values = Sequence[Value]
 INT32 = np.dtype(np.int32)
@@ -18,12 +19,49 @@ def inner(
     graph = Graph(name=f"{g.stem}/{name}")
     builder = Builder(graph)
     builder.origins, builder.node, builder.stem = g.origins, g.node, f"{g.stem}/{name}"
+    builder.any_size = g.any_size
     inputs = [
         edit.add_input(graph, Value(graph.fresh(f"{name}/{value.name}"), value.type))
         for value in like
     ]
     edit.set_outputs(graph, build(builder, inputs))
     return graph
+
+
+def splice(g: Builder, inside: Inner, operands: Values) -> list[Value]:
+    """Write the ops of a lowered graph again; return what stands for its outputs."""
+    given = dict(zip(inside.graph.inputs, operands, strict=True))
+    copies = copy_nodes(inside.graph, g.graph, None, given)
+    return [copies.get(value, value) for value in inside.graph.outputs]
+
+
+def repeated(
+    g: Builder,
+    carried: Values,
+    kept: Values,
+    more: Callable[[Builder, list[Value], list[Value]], Value],
+    turn: Callable[[Builder, list[Value], list[Value]], Values],
+) -> list[Value]:
+    """Take turns while `more` holds; return what the last one returned, or `carried`.
+
+    Both get what the turn before returned, and what stays the same, which costs no copy.
+    """
+    values = [*carried, *kept]
+    size = len(carried)
+
+    def condition(inside: Builder, inputs: list[Value]) -> Values:
+        return [more(inside, inputs[:size], inputs[size:])]
+
+    def body(inside: Builder, inputs: list[Value]) -> Values:
+        same = inputs[size:]
+        return [*turn(inside, inputs[:size], same), *same]
+
+    results = g.WHILE(
+        *values,
+        condition=inner(g, "condition", values, condition),
+        body=inner(g, "body", values, body),
+    )
+    return [results] if isinstance(results, Value) else list(results[:size])
 
 
 def counted(
@@ -35,24 +73,14 @@ def counted(
 ) -> list[Value]:
     """Run `body` so many times, and return what the last turn returned.
 
-    It gets the number of the turn (int32), what the turn before returned, and what stays the same,
-    which costs no copy.
+    It gets the number of the turn (int32) before what `repeated` gives.
     """
-    first = g.const(0, INT32)
-    values = [first, *carried, *kept]
 
-    def more(inside: Builder, inputs: list[Value]) -> Values:
-        return [inside.LESS(inputs[0], count)]
+    def more(inside: Builder, now: list[Value], _: list[Value]) -> Value:
+        return inside.LESS(now[0], count)
 
-    def turn(inside: Builder, inputs: list[Value]) -> Values:
-        number, *rest = inputs
-        same = rest[len(carried) :]
-        changed = body(inside, number, rest[: len(carried)], same)
-        return [inside.ADD(number, 1), *changed, *same]
+    def turn(inside: Builder, now: list[Value], same: list[Value]) -> Values:
+        number, *rest = now
+        return [inside.ADD(number, 1), *body(inside, number, rest, same)]
 
-    results = g.WHILE(
-        *values,
-        condition=inner(g, "condition", values, more),
-        body=inner(g, "body", values, turn),
-    )
-    return list(results[1 : 1 + len(carried)])
+    return repeated(g, [g.const(0, INT32), *carried], kept, more, turn)[1:]

@@ -1,12 +1,16 @@
 """Lowers a whole graph: every node by its declaration, all refusals collected."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from straightway.errors import Bug, Impossible, InvalidModel, NotYet, Unsupported
-from straightway.ir import Graph, Node, Source, Value, edit
-from straightway.lower import families
+from straightway.ir import Graph, Node, Source, TensorType, Value, edit
+from straightway.lower import families, preparation
 from straightway.lower.bind import bind, check
-from straightway.lower.builder import Builder
+from straightway.lower.builder import Builder, Inner
+from straightway.lower.control_inside import isolated, reads
 from straightway.lower.declare import LOWERINGS
 from straightway.onnx_io.schema import schema
 from straightway.remark import Remark
@@ -46,7 +50,7 @@ class _Lowerer:
     def __init__(self, source: Graph) -> None:
         self.source = source
         self.target = Graph(name=source.name)
-        self.builder = Builder(self.target)
+        self.builder = _Builder(self)
         self.env: dict[Value, Value] = {}
         self.lost: set[Value] = set()
         self.named: set[Value] = set()
@@ -84,7 +88,7 @@ class _Lowerer:
 
     def lower_node(self, node: Node) -> None:
         """Lower one node, or remember why not; what depends on a refused node is not judged."""
-        if any(v in self.lost for v in node.operands()):
+        if any(v in self.lost for v in reads(node)):
             self.refuse_unknown(node)
             self.lost.update(node.outputs)
             return
@@ -107,7 +111,8 @@ class _Lowerer:
         if lowering is None:
             raise no_lowering(node)
         for value in node.outputs:
-            if value.uses and (value.type is None or not value.type.is_static):
+            unknown = value.type is None or not value.type.is_static
+            if value.uses and unknown and not node.graphs():  # those say what makes it so
                 raise Unsupported(f"the type of result '{value.name}' is not known: {value.type}")
         arguments = bind(lowering, node, [self.operand(v) for v in node.inputs])
         check(lowering.needs, arguments)
@@ -153,12 +158,31 @@ class _Lowerer:
     def refuse(self, node: Node, error: Unsupported) -> None:
         """Remember a refusal and what can be done about it."""
         self.lost.update(node.outputs)
-        self.refusals.append(refusal(node, error))
+        self.refusals += error.remarks or [refusal(node, error)]
 
     def refuse_unknown(self, node: Node) -> None:
         """Name an op that nothing lowers even where its operands are lost."""
         if (node.op.dialect, node.op.name) not in LOWERINGS:
             self.refusals.append(refusal(node, no_lowering(node)))
+
+
+class _Builder(Builder):
+    """A builder that lowers the graphs inside nodes as well."""
+
+    def __init__(self, lowerer: _Lowerer) -> None:
+        super().__init__(lowerer.target)
+        self.lowerer = lowerer
+
+    def inside(self, graph: Graph, given: Sequence[TensorType | np.ndarray]) -> Inner:
+        """See Builder. Raises Unsupported with all that is refused there."""
+        copy, read = isolated(graph, given)
+        remarks = preparation.before(copy)
+        found = lower_graph(copy, any_size=self.any_size)
+        if found.refusals:
+            raise Unsupported(f"the graph '{graph.name}' inside can't be lowered", found.refusals)
+        self.remarks += [*remarks, *found.remarks, *preparation.after(found.graph)]
+        captured = [self.lowerer.operand(value) for value in read]
+        return Inner(graph=found.graph, captured=tuple(v for v in captured if v is not None))
 
 
 def no_lowering(node: Node) -> Unsupported:

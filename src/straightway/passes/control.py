@@ -16,7 +16,7 @@ import numpy as np
 from straightway.ir import Graph, Node, TensorType, Value, edit
 from straightway.passes.arguments import argument, is_onnx
 from straightway.passes.outputs import put, stand_in
-from straightway.passes.types import subgraphs
+from straightway.passes.types import merged, subgraphs
 
 Sweep = Callable[[Graph], bool]
 """Types a graph inside a node; returns whether it can run with these types."""
@@ -143,10 +143,8 @@ def _infer_loop(node: Node, sweep: Sweep) -> None:
     body = _typed_body(node, given, [(k + 2, k + 1) for k in range(count)], sweep)
     if body is None:
         return
-    for value, inner in zip(node.outputs, body.outputs[1:], strict=True):
-        value.type = inner.type
-    for value in node.outputs[count:]:
-        value.type = _stacked(value.type, "", 0)
+    for k, (value, inner) in enumerate(zip(node.outputs, body.outputs[1:], strict=True)):
+        value.type = inner.type if k < count else merged(value.type, _stacked(inner.type, "", 0))
 
 
 def _infer_scan(node: Node, sweep: Sweep) -> None:

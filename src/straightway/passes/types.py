@@ -31,14 +31,14 @@ def infer(node: Node, opsets: Mapping[str, int]) -> list[TensorType | None]:
     """
     _check_counts(node)
     if any(value.type is None for value in node.operands()):
-        return [_merged(value.type, None) for value in node.outputs]
+        return [merged(value.type, None) for value in node.outputs]
     try:
         inferred = infer_types(node, dict(opsets))
     except ValueError as error:
         raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
     if len(inferred) == 1 and inferred[0] is None:
         inferred = [_otherwise(node)]
-    return [_merged(v.type, kind) for v, kind in zip(node.outputs, inferred, strict=True)]
+    return [merged(v.type, kind) for v, kind in zip(node.outputs, inferred, strict=True)]
 
 
 def _check_counts(node: Node) -> None:
@@ -54,7 +54,7 @@ def _check_counts(node: Node) -> None:
         raise InvalidModel(f"{where}: num_outputs is {parts}; it has {len(node.outputs)}")
 
 
-def _merged(declared: TensorType | None, inferred: TensorType | None) -> TensorType | None:
+def merged(declared: TensorType | None, inferred: TensorType | None) -> TensorType | None:
     """What is inferred holds; where it leaves a size open, the file may know it."""
     if inferred is None or declared is None or inferred.is_static:
         return inferred if inferred is not None else declared
