@@ -2,13 +2,14 @@
 
     python tests/fuzz/attack.py --from 0 --count 3000 --verify-every 20
 
-Prints one line for each kind of finding: what was raised, where, and the number of the attempt that
-shows it (`--only NUMBER` repeats one, `--save FILE` keeps its model).
+Prints one line for each kind of finding: what was raised, where, and the numbers of attempts that
+show it. `--keep FOLDER` keeps their models: which one a number means changes with the declarations.
 """
 
 import argparse
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,8 +61,12 @@ def attempt(path: Path, child: Child | None) -> str:
         convert(path, verify=child is not None, child=child, seeds=[0])
     except CLEAN as error:
         return f"={type(error).__name__}"
-    except (Mismatch, ToolFailed) as error:
-        return f"{type(error).__name__}: {_first(error)}"
+    except ToolFailed as error:
+        if "NOT_IMPLEMENTED" in str(error):
+            return "=unknown to onnxruntime"
+        return f"ToolFailed: {_first(error)}"
+    except Mismatch as error:
+        return f"Mismatch: {_first(error)}"
     except (TooSlow, Exception) as error:  # noqa: BLE001 - every kind is a finding
         return _place(error)
     finally:
@@ -90,36 +95,41 @@ def _first(error: BaseException) -> str:
     ]
 
 
-def attack(numbers: range, *, verify_every: int = 0, save: Path | None = None) -> Outcome:
+def attack(numbers: range, *, verify_every: int = 0) -> Outcome:
     """Attempt one damaged model for each number, in this process."""
     outcome = Outcome()
-    for number, end in _ends(numbers, verify_every, save):
+    for number, end in _ends(numbers, verify_every, None):
         outcome.note(number, end)
     return outcome
 
 
-def _ends(numbers: range, verify_every: int, save: Path | None) -> Iterator[tuple[int, str]]:
+def _ends(numbers: range, verify_every: int, keep: Path | None) -> Iterator[tuple[int, str]]:
     models = seeds()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        path = save or Path(folder) / "m.onnx"
+        path = Path(folder) / "m.onnx"
         child = stack.enter_context(Child(engines=ENGINES))
         for number in numbers:
             rng = random.Random(number)
             path.write_bytes(mutated(rng.choice(models), rng))
             checked = child if verify_every and number % verify_every == 0 else None
+            if keep is not None:
+                shutil.copy(path, keep / f"{number}.onnx")
             end = attempt(path, checked)
+            if keep is not None and end.startswith("="):
+                (keep / f"{number}.onnx").unlink()
             yield number, end
             if end.startswith("TooSlow"):  # the engine may still be at it
                 child.close()
                 child = stack.enter_context(Child(engines=ENGINES))
 
 
-def attack_apart(numbers: range, verify_every: int) -> Outcome:
+def attack_apart(numbers: range, verify_every: int, keep: Path | None) -> Outcome:
     """Attempt them in a process of their own: some libraries end the one that they run in."""
     outcome, at = Outcome(), numbers.start
     while at < numbers.stop:
         command = [sys.executable, __file__, "--worker", f"--from={at}"]
         command += [f"--count={numbers.stop - at}", f"--verify-every={verify_every}"]
+        command += [f"--keep={keep}"] if keep is not None else []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
             for line in worker.stdout or ():
                 number, end = json.loads(line)
@@ -137,20 +147,18 @@ def main() -> int:
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--verify-every", type=int, default=10)
-    parser.add_argument("--only", type=int)
-    parser.add_argument("--save", type=Path)
+    parser.add_argument("--keep", type=Path, help="where models of findings go")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.count)
     if given.worker:
-        for found in _ends(numbers, given.verify_every, given.save):
+        for found in _ends(numbers, given.verify_every, given.keep):
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
         return 0
-    if given.only is not None:
-        outcome = attack(range(given.only, given.only + 1), verify_every=1, save=given.save)
-    else:
-        outcome = attack_apart(numbers, given.verify_every)
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
+    outcome = attack_apart(numbers, given.verify_every, given.keep)
     for what, places in sorted(outcome.findings.items(), key=lambda item: -len(item[1])):
         sys.stdout.write(f"{len(places):5} × {what}   e.g. {places[:3]}\n")
     sys.stdout.write(f"{dict(outcome.ends)}; {sum(map(len, outcome.findings.values()))} findings\n")

@@ -1,0 +1,50 @@
+"""A quick slice of the attack: damaged models are converted or refused, and nothing else happens."""
+
+import random
+
+import pytest
+
+from fuzz.attack import attack
+from fuzz.mutate import DAMAGES, mutated
+from fuzz.seeds import seeds
+from onnx_io.small_models import convolutions
+from straightway.flow.convert import convert
+
+
+@pytest.mark.parametrize("start", [0, 1000])
+def test_damaged_models_are_converted_or_refused(start):
+    found = attack(range(start, start + 200))
+    assert not found.findings
+    assert found.ends["converted"] > 20
+    assert found.ends["InvalidModel"] > 20
+    assert found.ends["Unsupported"] > 5
+
+
+def test_what_is_converted_computes_the_same():
+    found = attack(range(2000, 2100), verify_every=1)
+    assert not found.findings
+    assert found.ends["equal"] > 5
+
+
+def test_the_same_number_is_the_same_damage():
+    net = convolutions()
+    one, again, other = (mutated(net, random.Random(k)) for k in (1, 1, 2))
+    assert one == again != other
+
+
+def test_every_kind_of_damage_does_something():
+    for damage in set(DAMAGES):
+        changed = 0
+        for number in range(20):
+            net = convolutions()
+            before = net.SerializeToString()
+            damage(net, random.Random(number))
+            changed += net.SerializeToString() != before
+        assert changed > 5, damage
+
+
+def test_every_seed_of_ours_is_a_model(tmp_path):
+    path = tmp_path / "m.onnx"
+    for net in seeds()[:6]:
+        path.write_bytes(net.SerializeToString())
+        assert convert(path, verify=False).size_bytes
