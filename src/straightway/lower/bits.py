@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.broadcast import spread
 from straightway.lower.builder import Builder
@@ -195,5 +196,7 @@ def bitwise_not(g: Builder, x: Value, /) -> Value:
     ],
 )
 def bit_cast(g: Builder, x: Value, /, *, to: int, out: list[TensorType]) -> Value:
-    """One op."""
+    """One op; not of what is computed in another type than the model's."""
+    if x.dtype.itemsize != out[0].dtype.itemsize:
+        raise NotYet(f"{x.dtype} stands for another type here, whose bits are not known")
     return reinterpreted(g, x, out[0].dtype)
