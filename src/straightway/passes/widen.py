@@ -3,12 +3,14 @@
     before  x: f16 ─ Conv ─ y: f16        after  x: f16 ─ Cast ─ Conv (f32) ─ Cast ─ y: f16
 
 Inputs and outputs keep their types. A Cast of the model to a narrower type still rounds: it becomes a
-pair, there and back.
+pair, there and back. A graph whose only other type is float64, and which only moves and adds up or
+multiplies such numbers, stays as it is: there are kernels for that.
 """
 
 import ml_dtypes
 import numpy as np
 
+from straightway.errors import NotYet
 from straightway.ir import Graph, Node, TensorType, Value, edit
 from straightway.passes.arguments import onnx_op
 from straightway.remark import Remark
@@ -20,29 +22,45 @@ WIDE = np.dtype(np.float64)
 # ONNX's TensorProto.DataType
 ELEMENTS = {FLOAT: 1, NARROW[0]: 10, NARROW[1]: 16, WIDE: 11}
 CAST_OPSET = 13
+BITS = "BitCast"
 # operators whose attribute names the element type that they give
 TYPED = {"Cast": "to", "ConstantOfShape": "value", "EyeLike": "dtype", "RandomUniformLike": "dtype"}
+# what float64 is computed by as it is (tflite/rows: their kernels take it)
+IN_FLOAT64 = frozenset({
+    "Add", "BitCast", "Cast", "Expand", "Flatten", "Identity", "Mul", "Reshape", "Shape", "Squeeze",
+    "Sub", "Tile", "Transpose", "Unsqueeze", "Where",
+})  # fmt: skip
 
 
 def run(graph: Graph) -> list[Remark]:
     """Let everything inside be float32 where it is float16, bfloat16 or float64."""
     found = {v.dtype.name for v in graph.values() if _is_foreign(v)}
-    if not found:
+    if not found or (found == {"float64"} and _stays(graph)):
         return []
     declared = [value.dtype for value in graph.outputs]
     for value in list(graph.inputs):
         if _is_foreign(value):
             _open(graph, value)
+    widened: set[Value] = set()
     for node in list(graph.nodes):
-        _widen_node(graph, node)
+        _widen_node(graph, node, widened)
     _close(graph, declared)
     names = " and ".join(sorted(found))
     text = (
         f"{names} is computed in float32: LiteRT has no kernels for it; inputs and outputs keep it"
     )
     if "float64" in found:
-        text += "; results have the precision of float32"
+        text += "; results have the precision and the range of float32"
     return [Remark(kind="done", step=STEP, text=text)]
+
+
+def _stays(graph: Graph) -> bool:
+    """Whether all float64 is computed by what has kernels for it."""
+    return all(
+        node.op.name in IN_FLOAT64
+        for node in graph.nodes
+        if any(_is_foreign(value) for value in (*node.operands(), *node.outputs))
+    )
 
 
 def _is_foreign(value: Value) -> bool:
@@ -60,13 +78,27 @@ def _cast(graph: Graph, x: Value, dtype: np.dtype, before: Node | None, like: No
 
 def _open(graph: Graph, value: Value) -> None:
     """Convert an input where it comes in."""
-    uses = list(value.uses)
+    uses = [(node, index) for node, index in value.uses if node.op.name != BITS]
+    if not uses:
+        return
     wide = _cast(graph, value, FLOAT, graph.first, None)
     for node, index in uses:
         edit.set_input(node, index, wide)
 
 
-def _widen_node(graph: Graph, node: Node) -> None:
+def _keep_bits(graph: Graph, node: Node, widened: set[Value]) -> None:
+    """A BitCast reads and gives the bits of the types that the model has."""
+    (x,) = node.operands()
+    if x in widened:
+        raise NotYet(f"node '{node.name}': BitCast of numbers that are computed in float32 instead")
+    if _is_foreign(node.output) and any(user is not graph.exit for user, _ in node.output.uses):
+        _round(graph, node)
+
+
+def _widen_node(graph: Graph, node: Node, widened: set[Value]) -> None:
+    if node.op.name == BITS:
+        _keep_bits(graph, node, widened)
+        return
     if node.op.name == "Cast" and node.output.dtype in NARROW and _is_own(node):
         _round(graph, node)
         return
@@ -75,6 +107,7 @@ def _widen_node(graph: Graph, node: Node) -> None:
             edit.set_input(node, index, _wide_constant(graph, value))
     for value in node.outputs:
         if _is_foreign(value) and not _borders(graph, node):
+            widened.add(value)
             value.type = TensorType(dtype=FLOAT, shape=value.known_type.shape)
     _retype(node)
 
