@@ -235,7 +235,7 @@ GRAPHS = [
             )
         ),
         error=InvalidModel,
-        words=["can't be inlined", "own::F"],
+        words=["in a ring", "'own::F'"],
     ),
     Bad(
         name="sparse weights",

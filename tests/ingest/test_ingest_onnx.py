@@ -248,7 +248,7 @@ def test_nothing_is_asked_for_twice():
 def test_damaged_attributes_of_tensors_are_named(read):
     broken = numpy_helper.from_array(weights(2, 3))
     broken.raw_data = broken.raw_data[:-1]
-    with pytest.raises(InvalidModel, match="'n_c'.*attribute 'value'"):
+    with pytest.raises(InvalidModel, match=r"'n_c'.*attribute 'value'"):
         read(model([node("Constant", "", "c", value=broken), node("Add", "x c", "y")], X, Y))
 
 

@@ -1,6 +1,7 @@
 """Reading and checking ONNX files, and what their shape functions may be asked."""
 
 import logging
+from itertools import pairwise
 
 import numpy as np
 import onnx
@@ -9,7 +10,7 @@ from onnx import TensorProto, helper
 
 from onnx_io.external_models import beside, external, stored
 from onnx_io.small_models import convolutions, model, node, relu_model, save, tensor, weights
-from straightway.errors import InvalidModel, InvalidRequest
+from straightway.errors import InvalidModel, InvalidRequest, Unsupported
 from straightway.ir import Node, Op, Value, tensor_type
 from straightway.onnx_io import check, guard
 from straightway.onnx_io.read import array, parse, read
@@ -151,6 +152,54 @@ def test_a_file_that_no_protobuf_holds_is_not_even_opened(tmp_path):
         file.truncate(2**31)
     with pytest.raises(InvalidModel, match="external data"):
         read(path)
+
+
+def calling(count, calls):
+    """Functions, each of which calls the one before so often."""
+    domain, names = "own", [f"F{k}" for k in range(count)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    proto = model(
+        [helper.make_node(names[-1], ["x"], ["y"], domain=domain)],
+        [tensor("x", [2])],
+        [tensor("y", None)],
+    )
+    proto.opset_import.append(opsets[1])
+    for k, name in enumerate(names):
+        values = ["a", *(f"t{i}" for i in range(calls - 1)), "b"]
+        op, home = (names[k - 1], domain) if k else ("Relu", "")
+        body = [helper.make_node(op, [a], [b], domain=home) for a, b in pairwise(values)]
+        proto.functions.append(helper.make_function(domain, name, ["a"], ["b"], body, opsets))
+    return proto
+
+
+def test_functions_are_inlined_however_deep_they_call(tmp_path):
+    found = read(save(calling(300, 1), tmp_path / "m.onnx"))
+    assert [n.op_type for n in found.graph] == ["Relu"]
+    found = read(save(calling(5, 2), tmp_path / "m.onnx"))
+    assert [n.op_type for n in found.graph] == ["Relu"] * 32
+
+
+def test_functions_that_multiply_without_end_are_refused(tmp_path):
+    with pytest.raises(Unsupported, match="1,099,511,627,776 nodes when they are inlined"):
+        read(save(calling(40, 2), tmp_path / "m.onnx"))
+
+
+def test_branches_may_lie_deep_in_each_other(tmp_path):
+    def nested(depth):
+        inner = helper.make_graph([node("Relu", "x", "t0")], "g", [], [tensor("t0", None)])
+        for k in range(1, depth):
+            one = node("If", "c", f"t{k}", then_branch=inner, else_branch=inner)
+            one.attribute[1].g.CopyFrom(
+                helper.make_graph([node("Neg", "x", "e")], "e", [], [tensor("e", None)])
+            )
+            inner = helper.make_graph([one], "g", [], [tensor(f"t{k}", None)])
+        return model(
+            inner.node, [tensor("x", [2]), tensor("c", [], TensorProto.BOOL)], inner.output
+        )
+
+    assert len(list(read(save(nested(28), tmp_path / "m.onnx")).graph)) == 1
+    with pytest.raises(InvalidModel, match="not an ONNX model"):
+        read(save(nested(33), tmp_path / "m.onnx"))
 
 
 def typed(op, shapes, results=1, **attrs):

@@ -1,8 +1,10 @@
 """What an ONNX file must be before its graph is built: names, edges, tensors, external data."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 
 import onnx
@@ -11,6 +13,8 @@ import onnx_ir
 from straightway.errors import InvalidModel, Unsupported
 
 MOST_FAULTS = 5
+# ten times what the largest models have
+MOST_NODES = 1_000_000
 
 
 def check(proto: onnx.ModelProto, path: Path) -> None:
@@ -22,6 +26,7 @@ def check(proto: onnx.ModelProto, path: Path) -> None:
     if faults:
         more = f" and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
         raise InvalidModel(f"{path}: {'; '.join(faults[:MOST_FAULTS])}{more}")
+    _check_functions(proto, path)
     for graph in _graphs(proto.graph):
         if graph.sparse_initializer:
             name = graph.sparse_initializer[0].values.name
@@ -51,6 +56,37 @@ def _faults(proto: onnx.ModelProto) -> list[str]:
         )
         faults += [f"function '{function.name}': {f}" for f in _scope_faults(body, frozenset())]
     return faults
+
+
+def _check_functions(proto: onnx.ModelProto, path: Path) -> None:
+    """Refuse functions that call themselves, or that come to millions of nodes when inlined."""
+    bodies = {(f.domain, f.name): _calls(f.node) for f in proto.functions}
+    try:
+        order = [
+            *TopologicalSorter({name: body.keys() for name, body in bodies.items()}).static_order()
+        ]
+    except CycleError as error:
+        ring = ", ".join(f"'{domain}::{name}'" for domain, name in error.args[1][:MOST_FAULTS])
+        raise InvalidModel(f"{path}: functions call each other in a ring: {ring}") from error
+    sizes: dict[tuple[str, str], int] = {}
+    for name in order:
+        sizes[name] = sum(sizes[n] * k for n, k in bodies[name].items()) if name in bodies else 1
+    total = sum(sizes.get(name, 1) * count for name, count in _calls(proto.graph.node).items())
+    if total > MOST_NODES:
+        raise Unsupported(
+            f"{path}: its functions come to {total:,} nodes when they are inlined; at most "
+            f"{MOST_NODES:,} are converted"
+        )
+
+
+def _calls(nodes: Iterable[onnx.NodeProto]) -> "Counter[tuple[str, str]]":
+    """How often each operator or function stands in nodes and in the graphs inside them."""
+    found: Counter[tuple[str, str]] = Counter()
+    for node in nodes:
+        found[node.domain, node.op_type] += 1
+        for graph in _attribute_graphs(node):
+            found += _calls(graph.node)
+    return found
 
 
 def _texts(proto: onnx.ModelProto) -> Iterator[str | bytes]:

@@ -1,19 +1,21 @@
 """ONNX defines many operators by a function of simpler ones: their bodies, for one node."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
 import onnx.defs
+import onnx.helper
 import onnx_ir
 
 from straightway.ir import Node, Value
-from straightway.onnx_io.schema import official, to_proto, type_proto
+from straightway.onnx_io.schema import official, to_proto, type_proto, value_info
 
 
-def body(node: Node) -> onnx_ir.Model | None:
+def body(node: Node, opsets: Mapping[str, int]) -> onnx_ir.Model | None:
     """The function that defines a node's operator at its types, as a model of its own; else None.
 
-    Its inputs and outputs stand in the order of the operator's; an absent operand is no input, and
+    Its opsets are its own, and the model's where it names none. Its inputs and outputs stand in the order of the operator's; an absent operand is no input, and
     the node's attributes are filled in.
     """
     function = _function(node)
@@ -28,6 +30,12 @@ def body(node: Node) -> onnx_ir.Model | None:
     graph.output.extend(onnx.ValueInfoProto(name=n) for n in function.output[: len(node.outputs)])
     model = onnx.ModelProto(ir_version=onnx.IR_VERSION, graph=graph)
     model.opset_import.extend(function.opset_import)
+    named = {entry.domain for entry in function.opset_import}
+    model.opset_import.extend(
+        onnx.helper.make_opsetid(domain, version)
+        for domain, version in opsets.items()
+        if domain not in named
+    )
     return onnx_ir.from_proto(model)
 
 
@@ -70,9 +78,8 @@ def _type(value: Value) -> bytes:
 
 
 def _input(name: str, value: Value) -> onnx.ValueInfoProto:
-    info = onnx.ValueInfoProto(name=name)
-    if value.type is not None:
-        info.type.CopyFrom(type_proto(value.type))
+    info = value_info(value)
+    info.name = name
     return info
 
 

@@ -12,7 +12,7 @@ import onnx.helper
 import onnx.numpy_helper
 import onnx.shape_inference
 
-from straightway.ir import Node, Op, TensorType
+from straightway.ir import Graph, Node, Op, TensorType, Value
 from straightway.onnx_io import guard
 
 DOMAINS = {"onnx": "", "ai.onnx.ml": "ai.onnx.ml"}
@@ -125,7 +125,7 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
 
 
 def to_proto(node: Node) -> onnx.NodeProto:
-    """Write one node without subgraphs as ONNX has it."""
+    """Write one node as ONNX has it."""
     proto = onnx.NodeProto(op_type=node.op.name, name=node.name)
     proto.domain = DOMAINS.get(node.op.dialect, node.op.dialect)
     proto.input.extend("" if v is None else v.name for v in node.inputs)
@@ -135,7 +135,31 @@ def to_proto(node: Node) -> onnx.NodeProto:
     return proto
 
 
+def graph_proto(graph: Graph) -> onnx.GraphProto:
+    """Write a graph inside a node; what it reads of the graph around it goes by its name."""
+    proto = onnx.GraphProto(name=graph.name or "graph")
+    proto.input.extend(value_info(value) for value in graph.inputs)
+    proto.output.extend(value_info(value) for value in graph.outputs)
+    proto.node.extend(to_proto(node) for node in graph.nodes)
+    read = [value for node in graph.nodes for value in node.operands()]
+    constants = {v.name: v.const for v in (*read, *graph.outputs) if v.const is not None}
+    proto.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in constants.items()
+    )
+    return proto
+
+
+def value_info(value: Value) -> onnx.ValueInfoProto:
+    """Write a value's name and type."""
+    info = onnx.ValueInfoProto(name=value.name)
+    if value.type is not None:
+        info.type.CopyFrom(type_proto(value.type))
+    return info
+
+
 def _attribute(key: str, value: Any) -> onnx.AttributeProto:
+    if isinstance(value, Graph):
+        value = graph_proto(value)
     if isinstance(value, np.ndarray):
         value = onnx.numpy_helper.from_array(value)
     if isinstance(value, tuple) and not value:
