@@ -1,7 +1,7 @@
 """The operands and attributes of a recurrent operator, taken apart direction by direction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from straightway.errors import InvalidModel
 from straightway.ir import Value
@@ -161,10 +161,16 @@ def plan_lstm(
     *,
     coupled: bool,
 ) -> Plan:
-    """One product for all gates and steps, one for all gates a step."""
+    """One product for all gates and steps, one for all gates a step.
+
+    The cell is not clipped before the last activation: so onnxruntime reads the specification.
+    """
     size = weights.size
+    *gate_functions, output = functions
     gates = [] if peephole is None else [rows(g, peephole, k * size, size) for k in range(3)]
     cell = (CoupledLstmCell if coupled else LstmCell)(
-        recurrent=(weights.r,), activations=functions, peephole=tuple(gates)
+        recurrent=(weights.r,),
+        activations=(*gate_functions, replace(output, clip=None)),
+        peephole=tuple(gates),
     )
     return Plan(cell=cell, projected=(affine(g, x, weights.w, weights.bias(g)),))
