@@ -42,7 +42,7 @@ def _is_constant(node: Node) -> bool:
 
 def _replace(graph: Graph, node: Node) -> bool:
     try:
-        found = body(node)
+        found = body(node, graph.opsets)
     except (ValueError, RuntimeError, TypeError) as error:
         raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
     if found is None:
