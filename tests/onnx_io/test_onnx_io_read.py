@@ -198,8 +198,6 @@ def test_branches_may_lie_deep_in_each_other(tmp_path):
         )
 
     assert len(list(read(save(nested(28), tmp_path / "m.onnx")).graph)) == 1
-    with pytest.raises(InvalidModel, match="not an ONNX model"):
-        read(save(nested(33), tmp_path / "m.onnx"))
 
 
 def typed(op, shapes, results=1, **attrs):
