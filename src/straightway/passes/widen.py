@@ -102,14 +102,31 @@ def _widen_node(graph: Graph, node: Node, widened: set[Value]) -> None:
     if node.op.name == "Cast" and node.output.dtype in NARROW and _is_own(node):
         _round(graph, node)
         return
-    for index, value in enumerate(node.inputs):
-        if value is not None and value.const is not None and _is_foreign(value):
-            edit.set_input(node, index, _wide_constant(graph, value))
+    for inner in node.graphs():
+        _widen_inside(inner, widened)
+    _widen_constants(graph, node)
     for value in node.outputs:
         if _is_foreign(value) and not _borders(graph, node):
             widened.add(value)
             value.type = TensorType(dtype=FLOAT, shape=value.known_type.shape)
     _retype(node)
+
+
+def _widen_constants(graph: Graph, node: Node) -> None:
+    for index, value in enumerate(node.inputs):
+        if value is not None and value.const is not None and _is_foreign(value):
+            edit.set_input(node, index, _wide_constant(graph, value))
+
+
+def _widen_inside(graph: Graph, widened: set[Value]) -> None:
+    """What a graph inside a node takes and gives is float32, too."""
+    for value in graph.inputs:
+        if _is_foreign(value):
+            widened.add(value)
+            value.type = TensorType(dtype=FLOAT, shape=value.known_type.shape)
+    for node in list(graph.nodes):
+        _widen_node(graph, node, widened)
+    _widen_constants(graph, graph.exit)
 
 
 def _is_own(node: Node) -> bool:
