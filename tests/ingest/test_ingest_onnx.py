@@ -74,6 +74,14 @@ def test_absent_operands_are_none_and_trailing_ones_are_gone(read):
     assert len(clip.inputs) == 1
 
 
+@pytest.mark.parametrize(
+    ("op", "operands"), [("Sum", "x x _"), ("Min", "x _ x"), ("Add", "_ x"), ("Conv", "x _ b")]
+)
+def test_operands_that_must_be_there_are_missed(op, operands, read):
+    with pytest.raises(InvalidModel, match=rf"'n_y' \({op}\): operand \d, '.*', may not be absent"):
+        read(model([node(op, operands, "y")], X, Y, {"b": weights(3)}))
+
+
 def test_nodes_without_a_name_are_called_by_their_result(read):
     proto = model([helper.make_node("Relu", ["x"], ["y"])], X, Y)
     assert read(proto).first.name == "y"

@@ -13,7 +13,7 @@ from straightway.ingest import shapes
 from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Graph, Node, Op, Source, TensorType, Value, edit
 from straightway.onnx_io import read as onnx_read
-from straightway.onnx_io.schema import NEWEST_OPSET, element_dtype
+from straightway.onnx_io.schema import NEWEST_OPSET, check_present, element_dtype
 
 # flatbuffers address their own bytes by 32-bit signed offsets
 LARGEST_FILE_BYTES = 2**31 - 1
@@ -164,11 +164,16 @@ class _Reader:
         version = source.version or self.opsets.get(domain, 1)
         user = f"node '{name}' ({source.op_type})"
         inputs = [None if v is None or v.name == "" else self.known(v, user) for v in source.inputs]
+        op = Op(dialect=domain or "onnx", name=source.op_type, version=version)
+        try:
+            check_present(op, [value is not None for value in inputs])
+        except ValueError as error:
+            raise InvalidModel(f"{self.path}: {user}: {error}") from error
         while inputs and inputs[-1] is None:
             inputs.pop()
         attrs = {key: self.attribute(attr, user) for key, attr in source.attributes.items()}
         return Node(
-            Op(dialect=domain or "onnx", name=source.op_type, version=version),
+            op,
             inputs,
             [self.value(graph, v) for v in source.outputs],
             attrs,

@@ -1,5 +1,6 @@
 """ONNX's official schemas: what an operator's operands and attributes are called, and what it gives."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -71,6 +72,18 @@ def official(op: Op) -> onnx.defs.OpSchema | None:
         return onnx.defs.get_schema(op.name, max(op.version, 1), domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def check_present(op: Op, present: Sequence[bool]) -> None:
+    """Raise ValueError where an operand is absent that the operator must have."""
+    found = official(op)
+    formal = found.inputs if found is not None else ()
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    for position, here in enumerate(present):
+        if not here and formal:
+            parameter = formal[min(position, len(formal) - 1)]
+            if parameter.option != optional:
+                raise ValueError(f"operand {position}, '{parameter.name}', may not be absent")
 
 
 def plain(attribute: onnx.AttributeProto) -> Any:
