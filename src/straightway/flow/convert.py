@@ -11,7 +11,7 @@ from typing import Literal
 from straightway.errors import InvalidRequest, ToolFailed
 from straightway.flow import files
 from straightway.flow.blame import blamed
-from straightway.flow.inputs import Arrays, load_inputs, make_inputs
+from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
 from straightway.flow.open import translate_open
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.twin import needs_twin, with_twin
@@ -183,9 +183,10 @@ def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation,
     request.step("reading")
     source = read(path, request.fixed)
     request.step("converting")
+    pinned = pinned_inputs(source)
     translation = translate(source, channels_last_io=request.io == "nhwc")
     # by now the graph tells which tables its integers index
-    sets = input_sets(source, request)
+    sets = input_sets(source, request, pinned)
     return translation, _Proof(child=child, sets=sets, step=request.step)
 
 
@@ -196,11 +197,11 @@ def _opened(path: Path, request: Request, child: Child) -> "tuple[Translation, _
     return made.translation, _Proof(child=child, sets=made.sets, step=request.step)
 
 
-def input_sets(source: Graph, request: Request) -> list[Arrays]:
+def input_sets(source: Graph, request: Request, pinned: Arrays | None = None) -> list[Arrays]:
     """The inputs to compare on: the user's, or one set for each seed."""
     if request.inputs is not None:
         return [load_inputs(Path(request.inputs), source)]
-    return [make_inputs(source, seed) for seed in request.seeds]
+    return [make_inputs(source, seed, pinned) for seed in request.seeds]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

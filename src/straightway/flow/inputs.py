@@ -1,5 +1,6 @@
 """Seeded inputs of the inputs' kind: images, tokens, masks."""
 
+import math
 import zipfile
 import zlib
 from collections import deque
@@ -28,14 +29,43 @@ BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
 DEFAULT_LIMIT = 100
 
 
-def make_inputs(graph: Graph, seed: int) -> Arrays:
-    """Make one array for each input of an ingested graph.
+def pinned_inputs(graph: Graph) -> Arrays:
+    """Inputs of one whole number that the model compares with a constant, such as a sampling rate.
+
+    They take that constant: models tell by it which branch they run, and some know no other. Ask
+    before the graph is prepared, which may leave one branch only.
+    """
+    found = {}
+    for value in graph.inputs:
+        if np.issubdtype(value.dtype, np.integer) and math.prod(value.shape) == 1:
+            for node, position in value.uses:
+                known = _compared_with(node, position)
+                if known is not None:
+                    found[value.name] = np.full(value.shape, known, value.dtype)
+    return found
+
+
+def _compared_with(node: Node, position: int) -> int | None:
+    """The one number that operand `position` of an Equal is compared with."""
+    other = node.inputs[1 - position] if node.op.name == "Equal" else None
+    if other is None:
+        return None
+    maker = other.producer
+    array = other.const
+    if maker is not None and maker.op.name == "Constant":
+        array = maker.attrs.get("value")
+    return int(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+def make_inputs(graph: Graph, seed: int, pinned: Arrays | None = None) -> Arrays:
+    """Make one array for each input of an ingested graph; `pinned` ones are as they are given.
 
     Floats are uniform in [0, 1); integers in [0, n) where n is the size of the smallest table that
     they index (100 where none is found); truth values, and integers called masks, mostly true.
     """
     rng = np.random.default_rng(seed)
-    return {value.name: _make(value, rng) for value in graph.inputs}
+    made = {value.name: _make(value, rng) for value in graph.inputs}
+    return {**made, **(pinned or {})}
 
 
 def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
