@@ -81,6 +81,7 @@ def summary(conversion: Any) -> dict[str, Any]:
         "verified": None if found is None else found.equal,
         "worst_error": None if found is None else float(found.worst.max_error),
         "bound": None if found is None else float(found.worst.bound),
+        "note": "" if found is None else found.note,
         "layout": {
             "conversions": [str(c) for c in plan.conversions],
             "minimal": plan.minimal,
@@ -109,6 +110,8 @@ def lines(conversion: Any) -> list[str]:
             f"'{worst.name}', "
             f"{worst.max_error:.3g} of {worst.bound:.3g}"
         )
+        if found.note:
+            text.append(found.note)
         partitions, outside = found.ran.placement.partitions, found.ran.placement.outside
         text.append(
             f"XNNPACK takes {plural(sum(map(len, partitions)), 'op')} in "

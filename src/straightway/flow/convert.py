@@ -13,6 +13,7 @@ from straightway.flow import files
 from straightway.flow.blame import blamed
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
 from straightway.flow.open import translate_open
+from straightway.flow.respelled import asked_again
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.twin import needs_twin, with_twin
 from straightway.flow.verify import Feed, Verification, mismatch, verify_file
@@ -239,7 +240,14 @@ def _finish(
 def _prove(path: Path, draft: Path, translation: Translation, proof: _Proof) -> Verification:
     proof.step("comparing with onnxruntime")
     feeds = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in proof.sets]
-    found = verify_file(proof.child, path, draft, translation, feeds)
+
+    def verify(reference: Path) -> Verification:
+        return verify_file(proof.child, reference, draft, translation, feeds)
+
+    found = verify(path)
+    if not found.equal:
+        proof.step("asking onnxruntime again")
+        found = asked_again(found, path, verify)
     if not needs_twin(translation):
         return found
     proof.step("comparing with varied weights")

@@ -51,6 +51,7 @@ class Verification:
     interior: tuple[Check, ...]
     seeds: int
     difference: Difference | None = None
+    note: str = ""
     ran: Ran
 
     @property

@@ -95,10 +95,11 @@ def verdict_of(found: Verification) -> Verdict:
     """Equal or different, with every comparison."""
     worst = found.worst
     if found.equal:
+        note = f"; {found.note}" if found.note else ""
         text = (
             f"{plural(len(found.outputs) // found.seeds, 'output')} on "
             f"{plural(found.seeds, 'set')} of inputs and "
-            f"{plural(len(found.interior), 'interior value')} equal those of onnxruntime"
+            f"{plural(len(found.interior), 'interior value')} equal those of onnxruntime{note}"
         )
     else:
         text = f"'{worst.name}' {worst.reason}"
