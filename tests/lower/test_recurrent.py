@@ -162,7 +162,7 @@ def test_weights_are_written_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("steps", "weight_bytes", "wanted"),
-    [(1, 2**30, 1), (8, 2**18, 8), (32, 2**19, 32), (32, 2**20, 1), (33, 1, 2), (1000, 1, 32)],
+    [(1, 2**30, 1), (8, 2**18, 8), (32, 2**16, 32), (32, 2**17, 1), (33, 1, 2), (1000, 1, 32)],
 )
 def test_steps_a_turn(steps: int, weight_bytes: int, wanted: int) -> None:
     assert steps_a_turn(steps, weight_bytes) == wanted

@@ -13,18 +13,17 @@ import numpy as np
 
 from straightway.ir import Graph, Node, Value, edit
 from straightway.lower.control_scan import BATCHED_UNTIL, read
-from straightway.lower.control_trips import trip_count
+from straightway.lower.recurrent_sequence import MOST_COPIES_BYTES
 from straightway.passes.arguments import is_onnx, onnx_op
 from straightway.passes.control import copy_nodes, release
 from straightway.passes.outputs import put, stand_in
+from straightway.passes.trips import trip_count
 from straightway.passes.types import nested
 from straightway.remark import Remark
 
 STEP = "lower.control_unroll"
-# Each op that is written out takes about 200 bytes of the file, and a copy of its weights in memory
-# (see recurrent_sequence.py).
+# Each op that is written out takes about 200 bytes of the file.
 MOST_NODES = 4096
-MOST_COPIES_BYTES = 2**24
 OPSET = 13
 Rows = list[list[Value]]
 

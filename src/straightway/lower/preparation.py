@@ -1,16 +1,18 @@
 """What comes before and after the lowering of a graph, of the model's and of those inside its nodes."""
 
 from straightway.ir import Graph
-from straightway.lower import control_unroll, inline
+from straightway.lower import control_invariant, control_unroll, inline
 from straightway.passes import activation, bias, dead, widen
 from straightway.passes.pipeline import prepare
 from straightway.remark import Remark
+
+STEPS = (inline, control_invariant, control_unroll)
 
 
 def before(graph: Graph) -> list[Remark]:
     """Simplify a graph of ONNX nodes, down to what declarations lower."""
     remarks = prepare(graph)
-    while replaced := [*inline.run(graph), *control_unroll.run(graph)]:
+    while replaced := [done for step in STEPS for done in step.run(graph)]:
         remarks += replaced + prepare(graph)
     return remarks + widen.run(graph)
 

@@ -2,15 +2,18 @@
 
 Measured on LiteRT 2.3 (one thread, XNNPACK; an LSTM of H cells, microseconds a run):
 
-    steps   H    written out    WHILE of single steps    of K steps a turn
-        8  128            32                       31
-       16   32             8                       19    K=4: 17
-       32  128           123                      109    K=4: 119
-       32  256           739                      416    K=8: 407
-     1024   64          4236                     5877    K=32: 1710
+    steps    H   weights   written out   WHILE: a step a turn   some a turn   turns inside turns
+        8   32    16 KiB             4                     11
+        8  128   256 KiB            32                     31
+       16  256     1 MiB           217                    212
+       32  128   256 KiB           123                    109
+       32  256     1 MiB           739                    416
+     1024   64    64 KiB         4,236                  5,877      32: 1,605
+     1024  256     1 MiB        34,180                 52,299      16: 17,980               15,200
 
-A WHILE costs 4 µs and 0.5 µs a turn, and each turn copies all results; each step that is written out
-has a copy of the weights of its own, since XNNPACK packs them anew for each op.
+A WHILE costs 4 µs and 0.5 µs a turn, and each turn copies all results so far. Each step that is written
+out has a copy of the weights of its own, since XNNPACK packs them anew for each op: in whole models,
+where other weights want the cache too, more than 2 MiB of copies cost more than a WHILE does.
 """
 
 import math
@@ -25,7 +28,7 @@ from straightway.lower.recurrent_cell import Cell, States
 from straightway.lower.selection import MOST_JOINED, join, part
 
 MOST_STEPS = 32
-MOST_COPIES_BYTES = 2**24
+MOST_COPIES_BYTES = 2**21
 TURNS = 32
 
 

@@ -16,8 +16,11 @@ import numpy as np
 from straightway.ir import Graph, Node, TensorType, Value, edit
 from straightway.passes.arguments import argument, is_onnx
 from straightway.passes.outputs import put, stand_in
+from straightway.passes.trips import trip_count
 from straightway.passes.types import merged, subgraphs
 
+# Counting more turns of a Loop takes seconds.
+MOST_COUNTED = 2**12
 Sweep = Callable[[Graph], bool]
 """Types a graph inside a node; returns whether it can run with these types."""
 
@@ -143,8 +146,10 @@ def _infer_loop(node: Node, sweep: Sweep) -> None:
     body = _typed_body(node, given, [(k + 2, k + 1) for k in range(count)], sweep)
     if body is None:
         return
+    turns = trip_count(node, MOST_COUNTED)
+    rows = "" if turns is None else turns
     for k, (value, inner) in enumerate(zip(node.outputs, body.outputs[1:], strict=True)):
-        value.type = inner.type if k < count else merged(value.type, _stacked(inner.type, "", 0))
+        value.type = inner.type if k < count else merged(value.type, _stacked(inner.type, rows, 0))
 
 
 def _infer_scan(node: Node, sweep: Sweep) -> None:

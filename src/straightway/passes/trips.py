@@ -6,6 +6,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import Graph, Node, TensorType, Value
+from straightway.passes.arguments import is_onnx
 from straightway.passes.evaluate import EVALUATORS, evaluate
 from straightway.passes.evaluator import UnfoldableError
 from straightway.passes.types import infer
@@ -40,6 +41,9 @@ class _Control:
         self.initial = dict(zip(self.body.inputs[2:], node.inputs[2:], strict=False))
         self.following = dict(zip(self.body.inputs[2:], self.body.outputs[1:], strict=False))
         self.needed = self.closure()
+        condition = self.body.outputs[0]
+        holds = condition.const is not None and bool(condition.const.all())
+        self.depends = not holds and origin(condition) is not self.body.inputs[1]
 
     def closure(self) -> list[Value]:
         """Carried values that the condition depends on, through all turns."""
@@ -60,6 +64,8 @@ class _Control:
 
     def turns(self, most: int) -> int | None:
         """Count turns until the condition fails, at most so many; None where it is not known."""
+        if not self.depends:
+            return most
         state: Known = {}
         for value in self.needed:
             before = self.initial.get(value)
@@ -113,10 +119,23 @@ class _Control:
         outputs = [Value(v.name, None) for v in node.outputs]
         fixed = Node(node.op, inputs, outputs, node.attrs, name=node.name)
         try:
-            arrays = evaluate(fixed, infer(fixed, self.opsets))
+            arrays = evaluate(fixed, self.types(node, fixed))
         except (UnfoldableError, InvalidModel):
             return {}
         return dict(zip(node.outputs, arrays, strict=False))
+
+    def types(self, node: Node, fixed: Node) -> list[TensorType | None]:
+        """The types of results, inferred where they are not known."""
+        kinds = [value.type for value in node.outputs]
+        known = all(kind is not None and kind.is_static for kind in kinds)
+        return kinds if known else infer(fixed, self.opsets)
+
+
+def origin(value: Value) -> Value:
+    """What a value is a mere copy of."""
+    while value.producer is not None and is_onnx(value.producer, "Identity"):
+        value = value.producer.operands()[0]
+    return value
 
 
 def _constant(name: str, array: np.ndarray) -> Value:
