@@ -82,6 +82,10 @@ class Orders:
         kind = ROWS[node.op.name].layout
         if kind in ("batch_matrix", "window", "matrix") and not groups_of(node):
             return "fixed"
+        if kind == "gather" and first.const is not None:
+            # one place of a constant table: no tensor that is moved has the table's axis
+            places = variable(node.inputs[1]).known_type
+            return "fixed" if places.size == 1 else kind
         return kind
 
     def add(self, value: Value, order: Order) -> None:

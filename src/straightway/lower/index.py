@@ -50,6 +50,8 @@ def inside(indices: Value, size: int) -> bool:
         case(data=(4, 3, 5), indices=AT_RUN_TIME, axis=1),
         case(data=(4, 3, 5), indices=run(-2, np.int32), axis=2),
         case(data=np.arange(12.0, dtype=np.float32).reshape(3, 4), indices=AT_RUN_TIME),
+        case(data=np.arange(12.0, dtype=np.float32).reshape(3, 4), indices=run([2], np.int64)),
+        case(data=np.arange(12.0, dtype=np.float32), indices=run(-2, np.int64)),
         case(data=run(np.arange(12).reshape(3, 4), np.int64), indices=ints(2, 0)),
         case(data=run(np.arange(12).reshape(3, 4) > 5, bool), indices=AT_RUN_TIME),
     ],

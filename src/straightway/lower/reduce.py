@@ -3,14 +3,17 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 
+from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.choice import by_axis
-from straightway.lower.declare import ABSENT, Case, Ints, Need, case, lower, need, run
-from straightway.lower.integers import INT64, is_integer, magnitude, quotient, widened
+from straightway.lower.choice import by_axis, chosen
+from straightway.lower.declare import Case, Need, case, lower, need, run
+from straightway.lower.integers import INT32, INT64, is_integer, magnitude, quotient, widened
 
 Axes = tuple[int, ...]
 WHOLE = run(np.arange(24).reshape(2, 3, 4) - 11, np.int64)
@@ -63,6 +66,8 @@ SAMPLES = [
     case(data=POSITIVE, axes=(1,), opset=11),
     case(data=POSITIVE, axes=(0, -1), keepdims=0, opset=11),
     case(data=POSITIVE, axes=ints(-2)),
+    case(data=POSITIVE, axes=run([-2], np.int64)),
+    case(data=run(np.linspace(0.5, 7, 18).reshape(2, 3, 3)), axes=run([2], np.int64), keepdims=0),
 ]
 
 
@@ -140,6 +145,50 @@ REDUCTIONS = {
     ),
 }
 
+MOST_CHOICES = 8
+
+
+def known_axes(axes: Value | Axes | None, rank: int) -> Axes | None:
+    """Axes as they stand in the model, none where none are named; None where they come at run time."""
+    given: Any = axes
+    if isinstance(axes, Value):
+        given = () if axes.shape == (0,) else axes.const
+        if given is None:
+            return None
+    return tuple(sorted({int(axis) % rank for axis in np.ravel(() if given is None else given)}))
+
+
+def possible_axes(shape: Axes, result: Axes, keep_dims: int) -> list[Axes]:
+    """Which axes may have been reduced, by the result's shape; a dimension of size 1 may, or may not."""
+    if keep_dims:
+        return [tuple(k for k, size in enumerate(result) if size == 1)]
+    return [
+        axes
+        for axes in combinations(range(len(shape)), len(shape) - len(result))
+        if tuple(d for k, d in enumerate(shape) if k not in axes) == result
+    ]
+
+
+def at_run_time(
+    g: Builder, axes: Value, rank: int, possible: list[Axes], result: Callable[[Axes], Value]
+) -> Value:
+    """Reduce along axes that come at run time: along all that fit the result's shape, then choose."""
+    if not 0 < len(possible) <= MOST_CHOICES:
+        raise NotYet(
+            f"axes at run time are lowered where at most {MOST_CHOICES} fit the result's shape; "
+            f"{len(possible)} do",
+            remedy="export with constant axes, or with keepdims",
+        )
+    results = [result(found) for found in possible]
+    if len(results) == 1:
+        return results[0]
+    places = g.reshape(g.FLOOR_MOD(g.cast(axes, INT32), rank), (axes.shape[0], 1))
+    named = g.cast(g.EQUAL(places, g.const(np.arange(rank), INT32)), INT32)
+    bits = g.MUL(named, g.const(1 << np.arange(rank), INT32))
+    code = g.SUM(bits, axes=(0, 1), keep_dims=False)
+    return chosen(g, code, [sum(1 << k for k in found) for found in possible], results)
+
+
 for onnx_name, reduction in REDUCTIONS.items():
 
     @lower(
@@ -152,7 +201,7 @@ for onnx_name, reduction in REDUCTIONS.items():
         g: Builder,
         data: Value,
         /,
-        axes: Ints = ABSENT,
+        axes: Value | Axes | None = None,
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
         *,
@@ -164,12 +213,19 @@ for onnx_name, reduction in REDUCTIONS.items():
         (kind,) = out
         if 0 in data.shape:
             return g.const(np.full(kind.dims, chosen.identity(kind.dtype)))
-        every = () if noop_with_empty_axes else range(data.rank)
-        found = tuple(sorted({axis % data.rank for axis in axes or every}))
-        reducer = Reducer(g, found, keep_dims=bool(keepdims))
-        if chosen.of_truth and data.dtype == np.bool_:
-            return reducer(chosen.of_truth, data)
-        return widened(g, lambda x: chosen.function(reducer, x), data)
+        every = () if noop_with_empty_axes else tuple(range(data.rank))
+
+        def along(found: Axes) -> Value:
+            reducer = Reducer(g, found, keep_dims=bool(keepdims))
+            if chosen.of_truth and data.dtype == np.bool_:
+                return reducer(chosen.of_truth, data)
+            return widened(g, lambda x: chosen.function(reducer, x), data)
+
+        known = known_axes(axes, data.rank)
+        if known is None and isinstance(axes, Value):
+            possible = possible_axes(data.shape, kind.dims, keepdims)
+            return at_run_time(g, axes, data.rank, possible, along)
+        return along(known or every)
 
 
 @lower(
