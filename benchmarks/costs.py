@@ -1,11 +1,18 @@
-"""What a command costs: wall and CPU time, and the most memory it held."""
+"""What a command costs: wall and CPU time, and the most memory it held.
 
+    python benchmarks/costs.py RESULT.json COMMAND...
+
+runs a command from a small process: a child counts its parent's memory at the fork as its own peak.
+"""
+
+import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 LAST_LINES = 6
@@ -27,15 +34,22 @@ class Cost:
 
 def cost(command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None) -> Cost:
     """Run a command to its end and say what it took."""
-    with tempfile.TemporaryFile("w+") as printed:
-        start_s = time.perf_counter()
-        process = subprocess.Popen(
-            [str(one) for one in command],
+    with tempfile.TemporaryDirectory(prefix="straightway-cost-") as folder:
+        result = Path(folder) / "cost.json"
+        subprocess.run(
+            [sys.executable, "-S", "-E", __file__, result, *command],
             stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=subprocess.STDOUT,
+            check=True,
             env={**os.environ, **(environment or {})},
         )
+        return Cost(**json.loads(result.read_text()))
+
+
+def run(command: Sequence[str]) -> Cost:
+    """Run a command from here."""
+    with tempfile.TemporaryFile("w+") as printed:
+        start_s = time.perf_counter()
+        process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
         _, status, used = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - start_s
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -48,3 +62,7 @@ def cost(command: Sequence[str | Path], *, environment: Mapping[str, str] | None
         returncode=process.returncode,
         tail="\n".join(lines[-LAST_LINES:]),
     )
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(json.dumps(asdict(run(sys.argv[2:]))))

@@ -28,6 +28,7 @@ COST = (
 )
 Rows = list[tuple[str, ...]]
 NOTHING = "–"
+LONGEST_NAME = 60
 
 PAGE = """\
 ---
@@ -37,8 +38,9 @@ hide: [toc]
 
 *Written by `make bench` on {created}; no figure here is typed by hand.*
 
-{machine}; {versions}. One thread. Times of a model are CPU time: medians of five races, each in a
-process of its own, in whose rounds every file runs once after an untimed run; ratios are taken within
+{machine}; {versions}.
+
+One thread. Times of a model are CPU time: medians of five races, each in a process of its own, in whose rounds every file runs once after an untimed run; ratios are taken within
 a round. *Slower beyond noise* means slower in each of the five. onnx2tf runs by
 its default backend and, unlike straightway, changes the order of inputs' and outputs' dimensions;
 where `--io nhwc` does the same, *ours* is also measured so (in parentheses). A file counts as equal when
@@ -52,7 +54,7 @@ loaded.
 
 PROFILED = """\
 Each side under its own profiler, in microseconds: by category of work, and the operators that lose
-most, joined by the value that they make. A profiler adds to each operator, so that sums differ from the
+most, joined by the value that they make; – where the other side has none so called. A profiler adds to each operator, so that sums differ from the
 times above.
 """
 
@@ -178,7 +180,7 @@ def page(report: Report, aims: Sequence[Aim]) -> str:
         markdown(COST, costs(report)),
     ]
     parts += ["## Where ours is slower\n", *_losses(report)]
-    parts += ["## Models\n", *_notes(report)]
+    parts += ["## Notes\n", *_notes(report)]
     return "\n".join(parts)
 
 
@@ -201,7 +203,13 @@ def _loss(loss: Loss) -> list[str]:
 
 def _share(share: Share) -> tuple[str, ...]:
     times = (share.ours_ns, share.other_ns, share.ours_ns - share.other_ns)
-    return (share.name, *(f"{ns / 1e3:,.1f}" for ns in times))
+    return (_short(share.name), *(f"{ns / 1e3:,.1f}" if ns else NOTHING for ns in times))
+
+
+def _short(name: str) -> str:
+    """The first of several names that were joined, if it is not too long."""
+    first = name.partition(";")[0]
+    return first if len(first) <= LONGEST_NAME else f"{first[:LONGEST_NAME]}…"
 
 
 def _notes(report: Report) -> list[str]:

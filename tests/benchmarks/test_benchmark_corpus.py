@@ -123,6 +123,11 @@ def test_a_command_costs_time_and_memory():
     assert 0 < spent.cpu_s < 60
 
 
+def test_memory_of_the_one_who_asks_is_not_counted():
+    held = bytearray(300_000_000)
+    assert costs.cost([sys.executable, "-c", "pass"]).peak_bytes < len(held)
+
+
 def test_a_failing_command_says_how():
     spent = costs.cost([sys.executable, "-c", "import sys; print('no'); sys.exit(3)"])
     assert (spent.returncode, spent.tail) == (3, "no")
