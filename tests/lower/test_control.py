@@ -303,6 +303,51 @@ def test_a_condition_that_is_known_beforehand(converted: Converter, limit: int, 
     assert [op for op in ops(found) if op != "RESHAPE"] == ["ADD"] * turns
 
 
+CARRIED_WEIGHTS = """
+    m (float[2,3] x) => (float[2,3] y, float[4,2,3] rows) <float[3,3] w = {WEIGHTS}> {
+        limit = Constant<value = float {4.0}>()
+        zero = Constant<value = int64 {0}>()
+        k, y, same, rows = Loop("", "", zero, x, w) <
+            body = b (int64 i, bool c, int64 a, float[2,3] p, float[3,3] v) =>
+                (bool d, int64 a1, float[2,3] q, float[3,3] u, float[2,3] row) {
+                one = Constant<value = int64 {1}>()
+                a1 = Add(a, one)
+                f = Cast<to = 1>(a1)
+                d = Less(f, limit)
+                q = MatMul(p, v)
+                u = Identity(v)
+                row = Neg(q)
+            }
+        >
+    }
+"""
+
+
+def test_weights_that_are_only_handed_on_are_constants(
+    converted: Converter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CARRIED_WEIGHTS.replace("WEIGHTS", ",".join(map(str, floats(9))))
+    assert ops(converted(text)).count("FULLY_CONNECTED") == 4
+    monkeypatch.setattr(control_unroll, "run", lambda graph: [])
+    assert "FULLY_CONNECTED" in inner_ops(converted(text))
+
+
+def test_a_scan_hands_on_what_its_results_read(converted: Converter) -> None:
+    text = """
+        m (float[2] s, float[3,2] x) => (float[2] z, float[3,2] y) {
+            t, y = Scan<
+                num_scan_inputs = 1,
+                body = b (float[2] a, float[2] p) => (float[2] d, float[2] e) {
+                    d = Identity(a)
+                    e = Mul(a, p)
+                }
+            >(s, x)
+            z = Neg(t)
+        }
+    """
+    assert ops(converted(text)).count("MUL") == 3
+
+
 SCANNED = """
     m (float[2] s, float[5,2] x, float[2,5,3] w) =>
         (float[2] t, float[5,2] y, float[2,5,3] v, float[2,3,5] u) {

@@ -25,7 +25,9 @@ def trip_count(node: Node, most: int) -> int | None:
         return None
     if trips is not None and trips.const is None:
         return None
-    limit = None if trips is None or trips.const is None else int(trips.const.reshape(-1)[0])
+    limit = (
+        None if trips is None or trips.const is None else max(int(trips.const.reshape(-1)[0]), 0)
+    )
     if condition is not None and condition.const is not None and not condition.const.all():
         return 0
     count = _Control(node).turns(most + 1 if limit is None else min(limit, most + 1))
