@@ -227,7 +227,7 @@ def loop(
     ],
     refuses=[
         case(
-            initial_state_and_scan_inputs=[None, (1, 3), (1, 5, 3)],
+            initial_state_and_scan_inputs=[(1, 3), (1, 5, 3)],
             num_scan_inputs=1,
             opset=8,
             outputs=2,
