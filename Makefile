@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench fuzz docs clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,6 +21,7 @@ help:
 	@echo 'make test   lint, types, contracts and all tests'
 	@echo 'make lint   the same without the tests'
 	@echo 'make bench  compare with onnx2tf and onnxruntime on real models (minutes)'
+	@echo 'make fuzz   convert thousands of damaged models: each must be refused or compute the same'
 	@echo 'make docs   build the documentation into site/'
 	@echo 'make clean  remove what these made'
 
@@ -39,6 +40,9 @@ test: lint
 
 bench: $(VENV)/run.stamp
 	@$(BIN)/python benchmarks/run.py $(BENCH)
+
+fuzz: $(VENV)/test.stamp
+	$(BIN)/python tests/fuzz/attack.py $(FUZZ)
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/python docs/generate.py

@@ -270,6 +270,7 @@ SHAPES = [
 ]  # fmt: skip
 
 HUGE = [
+    Bad(name="nothing in a row", make=model_of(model([node("Relu", "x", "y")], [tensor("x", [2**40, 0])], Y)), error=Unsupported, words=["'x'", "2,147,483,647 elements"]),
     Bad(name="fill", make=model_of(model([node("ConstantOfShape", "s", "c"), node("ReduceSum", "c", "d"), node("Add", "x d", "y")], X, Y, sized(s=10**6))), error=Unsupported, words=["'n_c'", "2,147,483,647 elements"]),
     Bad(name="expansion", make=model_of(model([node("Expand", "x s", "c"), node("ReduceSum", "c", "y")], [tensor("x", [1, 1])], Y, sized(s=10**6))), error=Unsupported, words=["'n_c'", "2,147,483,647 elements"]),
     Bad(name="tiles", make=model_of(model([node("Tile", "x s", "c"), node("ReduceSum", "c", "y")], X, Y, sized(s=10**6))), error=Unsupported, words=["'n_c'", "2,147,483,647 elements"]),

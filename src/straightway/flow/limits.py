@@ -1,6 +1,6 @@
 """What no op needs to say of itself: the sizes and element types that a TFLite file can have."""
 
-from straightway.ingest.shapes import MOST_ELEMENTS
+from straightway.ingest.shapes import MOST_ELEMENTS, is_oversized
 from straightway.ir import Graph
 from straightway.remark import Remark
 from straightway.tflite.write import ELEMENT_TYPES
@@ -23,7 +23,7 @@ def oversized(graph: Graph) -> list[Remark]:
         )
         for node in graph.nodes
         for v in node.outputs
-        if v.type is not None and v.type.is_static and v.type.size > MOST_ELEMENTS
+        if v.type is not None and v.type.is_static and is_oversized(v.type.dims)
     ]
 
 

@@ -56,6 +56,11 @@ def open_dims(graph: Graph) -> dict[str, list[tuple[str, int]]]:
     return found
 
 
+def is_oversized(shape: Sequence[int]) -> bool:
+    """Whether kernels can't count the elements of a tensor, or one of its sizes."""
+    return math.prod(shape) > MOST_ELEMENTS or max(shape, default=0) > MOST_ELEMENTS
+
+
 def fix(graph: Graph, unranked: Mapping[str, np.dtype], request: ShapeRequest, path: Path) -> None:
     """Set the inputs' shapes as asked, and refuse if one stays open.
 
@@ -70,7 +75,7 @@ def fix(graph: Graph, unranked: Mapping[str, np.dtype], request: ShapeRequest, p
         return
     _refuse_open(graph, unranked, path)
     for value in graph.inputs:
-        if math.prod(value.shape) > MOST_ELEMENTS:
+        if is_oversized(value.shape):
             raise Unsupported(
                 f"{path}: a tensor has at most {MOST_ELEMENTS:,} elements; input '{value.name}' "
                 f"has shape {list(value.shape)}"
