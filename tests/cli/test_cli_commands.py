@@ -192,6 +192,42 @@ def test_a_trace_never_goes_over_the_model(run, folder, tmp_path):
     assert result.exit_code == 2
 
 
+def test_inspect_tells_the_fate_of_every_node(run, folder):
+    result = run("inspect", folder / "m.onnx")
+    assert result.exit_code == 0
+    assert "FULLY_CONN" in result.stdout
+    assert "converts: 3 nodes" in result.stdout
+    told = json.loads(run("inspect", folder / "m.onnx", "--json").stdout)
+    assert [fate["node"] for fate in told["nodes"]] == ["n_h", "n_r", "n_y"]
+    assert not told["refusals"]
+
+
+def test_inspect_exits_with_3_and_names_everything_that_is_refused(run, tmp_path):
+    nodes = [
+        helper.make_node("Fancy", ["x"], ["a"], domain="com.acme", name="[red]first"),
+        node("Relu", "a", "b"),
+        helper.make_node("Fancier", ["b"], ["y"], domain="com.acme", name="second"),
+    ]
+    path = save(model(nodes, [tensor("x", [2])], [tensor("y", None)]), tmp_path / "m.onnx")
+    result = run("inspect", path)
+    assert result.exit_code == 3
+    assert "refused: 2 of 3 nodes" in result.stdout
+    assert "[red]first" in "".join(result.stdout.split())
+    told = json.loads(run("inspect", path, "--json").stdout)
+    assert [fate["refused"] != "" for fate in told["nodes"]] == [True, False, True]
+    assert [remark["node"] for remark in told["refusals"]] == ["[red]first", "second"]
+
+
+@pytest.mark.parametrize("command", ["inspect", "profile"])
+def test_all_commands_refuse_what_is_no_model(command, run, tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"no model")
+    result = run(command, path, "--json")
+    assert result.exit_code == 3
+    assert json.loads(result.stdout)["error"] == "InvalidModel"
+    assert result.stderr.startswith("error: ")
+
+
 def test_ops_lists_what_is_lowered(run):
     everything = json.loads(run("ops", "--json").stdout)
     assert {"Conv", "Relu", "MatMul"} <= {entry["op"] for entry in everything}

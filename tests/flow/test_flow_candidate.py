@@ -6,6 +6,7 @@ import pytest
 import straightway
 from onnx_io.small_models import convolutions, dense, model, node, relu_model, save, tensor, weights
 from straightway.errors import InvalidModel, InvalidRequest
+from straightway.flow import pair
 from straightway.flow.candidate import as_model_has
 
 
@@ -49,6 +50,16 @@ def test_a_spoilt_file_differs(folder):
     assert not found.equal
     assert found.worst.name == "probabilities"
     assert "differs by" in found.worst.reason
+
+
+def test_a_model_that_we_can_not_convert_can_still_be_compared(folder, monkeypatch):
+    def fail(*_, **__):
+        raise KeyError("x")
+
+    monkeypatch.setattr(pair, "translate", fail)
+    found = straightway.verify(folder / "dense.onnx", folder / "dense.tflite")
+    assert found.equal
+    assert not found.interior
 
 
 def test_outputs_that_are_channels_last_are_turned():

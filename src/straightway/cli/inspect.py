@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from straightway.cli.app import (
@@ -18,9 +16,12 @@ from straightway.cli.app import (
     parse_dims,
     parse_shapes,
     print_json,
+    print_lines,
     progress,
     remark_data,
+    result_console,
 )
+from straightway.report.quantity import printable
 
 
 @app.command("inspect")
@@ -31,10 +32,10 @@ def command(
     json: Json = False,
 ) -> None:
     """Say for every node what becomes of it, and name everything unsupported at once."""
-    from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
-    from straightway.flow.inspect import inspect  # noqa: PLC0415
-
     with errors(as_json=json), progress(f"inspecting {model.name}"):
+        from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
+        from straightway.flow.inspect import inspect  # noqa: PLC0415
+
         found = inspect(model, Request(dims=parse_dims(dim), shapes=parse_shapes(shape)))
     if json:
         print_json(
@@ -46,15 +47,14 @@ def command(
             }
         )
     else:
-        console = Console()
         table = Table("node", "operator", "becomes", "remark")
         for fate in found.fates:
             becomes = ", ".join(fate.becomes) or ("refused" if fate.refused else "constant or none")
             remark = fate.refused or (f"not delegated: {fate.delegate}" if fate.delegate else "")
             remark += f" ({fate.remedy})" if fate.remedy else ""
             remark += f" [{fate.source}]" if fate.source and fate.refused else ""
-            table.add_row(*map(escape, (fate.node, fate.op, becomes, remark)))
-        console.print(table)
-        console.print(found.verdict, markup=False, highlight=False)
+            table.add_row(*map(printable, (fate.node, fate.op, becomes, remark)))
+        result_console().print(table)
+        print_lines(found.verdict)
     if found.refusals:
         raise typer.Exit(3)

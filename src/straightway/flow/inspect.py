@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from straightway.errors import Unsupported
-from straightway.flow.convert import Request
+from straightway.flow.blame import blamed
+from straightway.flow.convert import Request, within_memory
 from straightway.flow.translate import Translation, read, translate
-from straightway.ingest.onnx import ShapeRequest
 from straightway.ir import Node, Source
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
@@ -53,7 +53,12 @@ class Inspection:
 
 def inspect(model: Path, request: Request) -> Inspection:
     """Say what becomes of each node. Raises InvalidModel, and Unsupported for open shapes."""
-    source = read(model, ShapeRequest(dims=request.dims, shapes=request.shapes))
+    with within_memory(model), blamed(model, request.fixed):
+        return _inspected(model, request)
+
+
+def _inspected(model: Path, request: Request) -> Inspection:
+    source = read(model, request.fixed)
     nodes = list(source.nodes)
     names = [(node.name, str(node.op), min(node.origins, default=Source())) for node in nodes]
     try:
