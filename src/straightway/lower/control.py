@@ -10,8 +10,9 @@ from straightway.errors import NotYet
 from straightway.ir import Graph, Node, TensorType, Value
 from straightway.lower.builder import Builder, Inner
 from straightway.lower.control_graphs import INT32, counted, inner, repeated, splice
-from straightway.lower.control_scan import BATCHED_UNTIL, read
+from straightway.lower.control_scan import read
 from straightway.lower.declare import case, lower, need, run
+from straightway.passes.control import BATCHED_UNTIL
 
 COUNTER = TensorType(dtype=np.dtype(np.int64), shape=())
 HOLDS = np.array(True)

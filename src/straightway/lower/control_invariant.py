@@ -10,8 +10,9 @@ So constants are constants inside, and nothing is carried from turn to turn for 
 from collections.abc import Sequence
 
 from straightway.ir import Graph, Node, Value, edit
-from straightway.lower.control_scan import BATCHED_UNTIL, read
+from straightway.lower.control_scan import read
 from straightway.passes.arguments import is_onnx
+from straightway.passes.control import BATCHED_UNTIL
 from straightway.passes.outputs import put
 from straightway.passes.trips import origin
 from straightway.remark import Remark

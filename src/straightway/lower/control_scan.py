@@ -4,9 +4,7 @@ from dataclasses import dataclass
 
 from straightway.ir import Node
 from straightway.passes.arguments import argument
-
-# Before opset 9 a Scan goes over a batch as well.
-BATCHED_UNTIL = 8
+from straightway.passes.control import BATCHED_UNTIL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from straightway.ir import Graph, Node, Value, edit
-from straightway.lower.control_scan import BATCHED_UNTIL, read
+from straightway.lower.control_scan import read
 from straightway.lower.recurrent_sequence import MOST_COPIES_BYTES
 from straightway.passes.arguments import is_onnx, onnx_op
-from straightway.passes.control import copy_nodes, release
+from straightway.passes.control import BATCHED_UNTIL, copy_nodes, release
 from straightway.passes.outputs import put, stand_in
 from straightway.passes.trips import trip_count
 from straightway.passes.types import nested

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import Node, Value
 from straightway.lower import recurrent_sequence
 from straightway.lower.builder import Builder
@@ -20,6 +21,7 @@ from straightway.lower.recurrent_plan import (
     Operands,
     Options,
     Plan,
+    check_shapes,
     half,
     piece,
     plan_gru,
@@ -36,6 +38,7 @@ def compute(
     g: Builder, given: Operands, options: Options, planner: Planner, node: Node
 ) -> list[Value | None]:
     """Run each direction; Y is None where nobody reads it."""
+    check_shapes(given, options)
     if options.layout:
         given = replace(
             given,
@@ -58,7 +61,13 @@ def compute(
         g.note(recurrent_sequence.form(task, plan.cell))
         course = recurrent_sequence.run(g, plan.cell, task)
         courses.append(finished(g, course, lengths, turned) if lengths else course)
-    return gathered(g, courses, options, kept)[: len(node.outputs)]
+    results = gathered(g, courses, options, kept)[: len(node.outputs)]
+    for declared, found in zip(node.outputs, results, strict=False):
+        if declared.uses and found is not None and found.type != declared.type:
+            raise InvalidModel(
+                f"a result is {found.type}; '{declared.name}' is declared {declared.type}"
+            )
+    return results
 
 
 def initial(g: Builder, given: Operands, direction: int) -> tuple[Value, ...]:
@@ -160,7 +169,7 @@ def rnn(  # noqa: PLR0917 - the signature is the schema
     node: Node,
 ) -> list[Value | None]:
     """See `compute`."""
-    given = Operands(x=x, w=w, r=r, b=b, lengths=sequence_lens, states=(initial_h,))
+    given = Operands(gates=1, x=x, w=w, r=r, b=b, lengths=sequence_lens, states=(initial_h,))
     functions = options.functions(["Tanh"])
 
     def planner(g: Builder, x: Value, weights: Half, direction: int) -> Plan:
@@ -207,7 +216,7 @@ def gru(  # noqa: PLR0917 - the signature is the schema
     node: Node,
 ) -> list[Value | None]:
     """See `compute`."""
-    given = Operands(x=x, w=w, r=r, b=b, lengths=sequence_lens, states=(initial_h,))
+    given = Operands(gates=3, x=x, w=w, r=r, b=b, lengths=sequence_lens, states=(initial_h,))
     functions = options.functions(["Sigmoid", "Tanh"])
 
     def planner(g: Builder, x: Value, weights: Half, direction: int) -> Plan:
@@ -256,7 +265,16 @@ def lstm(  # noqa: PLR0917 - the signature is the schema
     node: Node,
 ) -> list[Value | None]:
     """See `compute`."""
-    given = Operands(x=x, w=w, r=r, b=b, lengths=sequence_lens, states=(initial_h, initial_c))
+    given = Operands(
+        gates=4,
+        x=x,
+        w=w,
+        r=r,
+        b=b,
+        lengths=sequence_lens,
+        states=(initial_h, initial_c),
+        peephole=p,
+    )
     functions = options.functions(["Sigmoid", "Tanh", "Tanh"])
 
     def planner(g: Builder, x: Value, weights: Half, direction: int) -> Plan:

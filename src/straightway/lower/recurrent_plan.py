@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import Value
 from straightway.lower.builder import Builder
 from straightway.lower.recurrent_activation import Activation, read
@@ -55,7 +55,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operands:
-    """The operands of a recurrent operator, `states` before the first step among them."""
+    """The operands of an operator of so many gates, `states` before the first step among them."""
 
     x: Value
     w: Value
@@ -63,6 +63,35 @@ class Operands:
     b: Value | None
     lengths: Value | None
     states: tuple[Value | None, ...]
+    gates: int
+    peephole: Value | None = None
+
+
+def check_shapes(given: Operands, options: Options) -> None:
+    """Raise InvalidModel where operands do not fit each other."""
+    if given.x.rank != 3 or given.r.rank != 3:
+        raise InvalidModel(f"X and R have three dimensions; got {given.x.type} and {given.r.type}")
+    steps, batch, features = given.x.shape
+    directions, gates, cells = len(options.directions), given.gates, given.r.shape[2]
+    states = (directions, batch, cells)
+    if options.layout:
+        steps, batch = batch, steps
+        states = (batch, directions, cells)
+    wanted = {
+        "W": (given.w, (directions, gates * cells, features)),
+        "R": (given.r, (directions, gates * cells, cells)),
+        "B": (given.b, (directions, 2 * gates * cells)),
+        "P": (given.peephole, (directions, 3 * cells)),
+        "sequence_lens": (given.lengths, (batch,)),
+        **{f"initial state {k}": (value, states) for k, value in enumerate(given.states)},
+    }
+    for name, (value, shape) in wanted.items():
+        if value is not None and value.shape != shape:
+            raise InvalidModel(
+                f"{name} has shape {list(shape)} where X is {given.x.type}; got {value.type}"
+            )
+    if not steps or not batch:
+        raise NotYet(f"a sequence has a step at least; got {given.x.type}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

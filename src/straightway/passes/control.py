@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import Graph, Node, TensorType, Value, edit
 from straightway.passes.arguments import argument, is_onnx
 from straightway.passes.outputs import put, stand_in
@@ -21,8 +22,53 @@ from straightway.passes.types import merged, subgraphs
 
 # Counting more turns of a Loop takes seconds.
 MOST_COUNTED = 2**12
+# Before opset 9 a Scan goes over a batch as well.
+BATCHED_UNTIL = 8
 Sweep = Callable[[Graph], bool]
 """Types a graph inside a node; returns whether it can run with these types."""
+
+
+def check(node: Node) -> None:
+    """Raise InvalidModel where the graphs inside do not fit the node's operands and results."""
+    given, results = len(node.inputs), len(node.outputs)
+    if is_onnx(node, "If"):
+        _check_graph(node, "then_branch", 0, results)
+        _check_graph(node, "else_branch", 0, results)
+    elif is_onnx(node, "Loop"):
+        _check_graph(node, "body", max(given, 2), results + 1)
+    elif is_onnx(node, "Scan"):
+        _check_graph(node, "body", given - (node.op.version <= BATCHED_UNTIL), results)
+        _check_scan(node)
+
+
+def _check_graph(node: Node, name: str, inputs: int, outputs: int) -> None:
+    graph = node.attrs.get(name)
+    found = (len(graph.inputs), len(graph.outputs)) if isinstance(graph, Graph) else "none"
+    if found != (inputs, outputs):
+        raise InvalidModel(
+            f"node '{node.name}' ({node.op}): its {name} has {inputs} inputs and {outputs} outputs; "
+            f"got {found}"
+        )
+
+
+def _check_scan(node: Node) -> None:
+    """Each operand that is scanned, and each result that is collected, has an axis and a direction."""
+    scanned, given = int(argument(node, "num_scan_inputs")), len(node.inputs)
+    if not 1 <= scanned <= given:
+        raise InvalidModel(
+            f"node '{node.name}' ({node.op}): num_scan_inputs lies in [1, {given}]; got {scanned}"
+        )
+    collected = len(node.outputs) - (given - scanned - (node.op.version <= BATCHED_UNTIL))
+    counts = {"input": scanned, "output": collected}
+    names = {
+        f"scan_{end}_{what}": n for end, n in counts.items() for what in ("axes", "directions")
+    }
+    for name, count in {**names, "directions": scanned}.items():
+        value = argument(node, name)
+        if value is not None and len(value) != count:
+            raise InvalidModel(
+                f"node '{node.name}' ({node.op}): {name} has {count} entries; got {list(value)}"
+            )
 
 
 def constant_branch(node: Node) -> str:
@@ -112,7 +158,7 @@ def infer_types(node: Node, sweep: Sweep) -> str:
         return _infer_branches(node, sweep)
     if is_onnx(node, "Loop"):
         _infer_loop(node, sweep)
-    elif is_onnx(node, "Scan") and node.op.version >= 9:
+    elif is_onnx(node, "Scan") and node.op.version > BATCHED_UNTIL:
         _infer_scan(node, sweep)
     return ""
 
@@ -162,6 +208,10 @@ def _infer_scan(node: Node, sweep: Sweep) -> None:
         if kind is None:
             return
         shape = list(kind.shape)
+        if not -kind.rank <= axis < kind.rank:
+            raise InvalidModel(
+                f"node '{node.name}' ({node.op}): {kind} has no axis {axis} to be scanned"
+            )
         lengths.add(shape.pop(axis))
         given[index] = TensorType(dtype=kind.dtype, shape=tuple(shape))
     body = _typed_body(node, given, [(k, k) for k in range(states)], sweep)

@@ -107,6 +107,7 @@ class Sweep:
 
     def control(self, graph: Graph, node: Node) -> None:
         """Type a node with graphs inside, or put the branch that it takes in its place."""
+        control.check(node)
         branch = control.constant_branch(node)
         if branch:
             self.folded[node.op.name] += 1
