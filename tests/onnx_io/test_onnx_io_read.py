@@ -200,7 +200,7 @@ def test_branches_may_lie_deep_in_each_other(tmp_path):
     assert len(list(read(save(nested(28), tmp_path / "m.onnx")).graph)) == 1
 
 
-def typed(op, shapes, results=1, **attrs):
+def typed(op, shapes, results=1, version=21, **attrs):
     """Ask for the types of one node on floats of these shapes, or on these constants."""
     operands = []
     for k, given in enumerate(shapes):
@@ -208,12 +208,12 @@ def typed(op, shapes, results=1, **attrs):
         kind = tensor_type(F4, given) if const is None else tensor_type(const.dtype, const.shape)
         operands.append(Value(f"v{k}", kind, const))
     made = Node(
-        Op(dialect="onnx", name=op, version=21),
+        Op(dialect="onnx", name=op, version=version),
         operands,
         [Value(f"r{k}", None) for k in range(results)],
         attrs,
     )
-    return [str(kind) for kind in infer_types(made, {"": 21})]
+    return [str(kind) for kind in infer_types(made, {"": version})]
 
 
 def test_types_are_inferred():
@@ -238,14 +238,34 @@ def test_types_are_inferred():
         (("Softmax", [(3, 4)], 1, {"bogus": 1}), "bogus"),
         (("Softmax", [(3, 4)], 1, {"axis": "one"}), "axis"),
         (("Softmax", [], 1, {}), "input size"),
-        (("Conv", [(1, 1, 2, 2), (1, 1, 9, 9)], 1, {}), r"-6"),
         (("ReduceMean", [(3, 4)], 1, {"keepdims": -2}), "keepdims is 0 or 1; got -2"),
+        (
+            ("MaxPool", [(1, 1, 9, 9)], 1, {"kernel_shape": (2**31, 1)}),
+            "kernel_shape has numbers of 32",
+        ),
+        (
+            ("ScatterND", [(4, 3), np.zeros((2, 1), np.int64), (2, 3)], 1, {"reduction": "mean"}),
+            "'mean'",
+        ),
+        (("PRelu", [(3, 1, 1), (2, 3, 4, 5)], 1, {}), "can't be broadcast to"),
+        (("Add", [(2, 3, 4), (2,)], 1, {"broadcast": 1, "version": 6}), "can't be broadcast to"),
+        (
+            ("Add", [(2, 3, 4), (3, 4)], 1, {"broadcast": 1, "axis": 2, "version": 6}),
+            "can't be broadcast",
+        ),
     ],
 )
 def test_what_no_shape_function_may_be_asked_is_refused(arguments, message):
     op, shapes, results, attrs = arguments
     with pytest.raises(ValueError, match=message):
         typed(op, shapes, results, **attrs)
+
+
+def test_old_operators_broadcast_at_an_axis():
+    assert typed("Add", [(2, 3, 4), (3,)], version=6, broadcast=1, axis=1) == ["f32[2,3,4]"]
+    assert typed("Add", [(2, 3, 4), (3, 4)], version=6, broadcast=1) == ["f32[2,3,4]"]
+    assert typed("Add", [(2, 3, 4), ()], version=6, broadcast=1) == ["f32[2,3,4]"]
+    assert typed("PRelu", [(2, 3, 4), (3, 1)]) == ["f32[2,3,4]"]
 
 
 def test_every_flag_is_an_attribute_of_onnx():

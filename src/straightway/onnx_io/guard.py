@@ -29,15 +29,27 @@ FLAGS = frozenset({
     "select_last_index", "sorted", "spatial", "storage_order", "training_mode", "transA", "transB",
     "upper",
 })  # fmt: skip
+# Attributes whose words the operator's text lists; others have checks of their own.
+WORDS = {
+    ("ScatterElements", "reduction"): {"none", "add", "mul", "max", "min"},
+    ("ScatterND", "reduction"): {"none", "add", "mul", "max", "min"},
+    ("BitShift", "direction"): {"LEFT", "RIGHT"},
+}
+# Numbers of steps: a larger one can't be meant, and TFLite has 32 bits for it.
+STEPS = frozenset({"kernel_shape", "strides", "dilations", "pads", "output_padding"})
+MOST_STEPS = 2**31 - 1
+# Before opset 7 the second operand of these was broadcast to the first, at `axis`.
+LEGACY = frozenset(
+    {"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"}
+)
+NUMPY_SINCE = 7
 
 
 def check(node: Node) -> None:
     """Raise ValueError for a node that ONNX's shape function may not be asked about."""
-    for name in FLAGS & node.attrs.keys():
-        if node.attrs[name] not in (0, 1):
-            raise ValueError(f"{name} is 0 or 1; got {node.attrs[name]!r}")
+    _check_attributes(node)
     for value in node.operands():
-        check_sizes(value.name, value.type)
+        _check_sizes(value.name, value.type)
     _check_shape_operand(node)
     first = _operand(node, 0)
     if first is None or first.type is None:
@@ -52,13 +64,45 @@ def check(node: Node) -> None:
         )
     if node.op.name == "GatherND":
         _check_gather_nd(node, first.type)
+    second = _operand(node, 1)
+    if second is not None and second.type is not None:
+        if node.op.name in LEGACY and node.op.version < NUMPY_SINCE:
+            _check_spread(second.type, first.type, node.attrs.get("axis"))
+        if node.op.name == "PRelu" and node.op.version >= NUMPY_SINCE:
+            _check_spread(second.type, first.type, None)
 
 
-def check_sizes(name: str, kind: TensorType | None) -> None:
+def _check_attributes(node: Node) -> None:
+    for name in FLAGS & node.attrs.keys():
+        if node.attrs[name] not in (0, 1):
+            raise ValueError(f"{name} is 0 or 1; got {node.attrs[name]!r}")
+    for name in STEPS & node.attrs.keys():
+        numbers = node.attrs[name]
+        if isinstance(numbers, tuple) and any(abs(n) > MOST_STEPS for n in numbers):
+            raise ValueError(f"{name} has numbers of 32 bits; got {list(numbers)}")
+    for (op, name), words in WORDS.items():
+        if node.op.name == op and node.attrs.get(name, min(words)) not in words:
+            raise ValueError(f"{name} is one of {sorted(words)}; got {node.attrs[name]!r}")
+
+
+def _check_spread(small: TensorType, whole: TensorType, axis: object) -> None:
+    """The second operand must fit into the first, from dimension `axis` on, or at its end."""
+    start = whole.rank - small.rank
+    if isinstance(axis, int) and -whole.rank <= axis < whole.rank:
+        start = axis % whole.rank
+    part = whole.shape[start : start + small.rank]
+    fits = start >= 0 and len(part) == small.rank
+    if not fits or not all(
+        isinstance(s, str) or s in (1, w) for s, w in zip(small.shape, part, strict=True)
+    ):
+        raise ValueError(f"{small} can't be broadcast to {whole}")
+
+
+def _check_sizes(name: str, kind: TensorType | None) -> None:
     """Raise ValueError for a type with a size below zero."""
     if kind is not None and any(isinstance(size, int) and size < 0 for size in kind.shape):
         raise ValueError(
-            f"'{name}' would be {kind}; are windows, pads or slices larger than what they are of?"
+            f"'{name}' is {kind}; are windows, pads or slices larger than what they are of?"
         )
 
 
