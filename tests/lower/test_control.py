@@ -7,7 +7,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from straightway.errors import Unsupported
+from straightway.errors import InvalidModel, Unsupported
 from straightway.flow.convert import Conversion, convert
 from straightway.lower import control_unroll
 from straightway.run.process import Child
@@ -424,3 +424,38 @@ def test_narrow_floats_inside(converted: Converter) -> None:
 def test_the_same_file_again(converted: Converter) -> None:
     first = converted(ITERATED, x=floats(2), n=np.array(2)).data
     assert converted(ITERATED, x=floats(2), n=np.array(2)).data == first
+
+
+SUMMED = """
+    m (float[2] s, float[3,2] x) => (float[2] t, float[3,2] y) {
+        t, y = Scan<
+            num_scan_inputs = 1, ATTRIBUTES
+            body = b (float[2] a, float[2] p) => (float[2] d, float[2] e) {
+                d = Add(a, p)
+                e = Neg(d)
+            }
+        >(s, x)
+    }
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (SUMMED.replace("inputs = 1", "inputs = 3"), r"num_scan_inputs lies in \[1, 2\]; got 3"),
+        (
+            SUMMED.replace("ATTRIBUTES", "scan_input_axes = [0, 1],"),
+            "scan_input_axes has 1 entries",
+        ),
+        (SUMMED.replace("ATTRIBUTES", "scan_input_axes = [2],"), r"has no axis 2 to be scanned"),
+        (SUMMED.replace("(s, x)", "(s, s, x)"), "its body has 3 inputs and 2 outputs"),
+        (ITERATED.replace("Loop(n, yes, x, x)", "Loop(n, yes, x)"), "its body has 3 inputs and 3"),
+        (
+            BRANCHES.replace("(float[2,3] a, float[2,3] b)", "(float[2,3] a)"),
+            "then_branch has 0 inp",
+        ),
+    ],
+)
+def test_graphs_that_do_not_fit_their_node(converted: Converter, text: str, message: str) -> None:
+    with pytest.raises(InvalidModel, match=message):
+        converted(text.replace("ATTRIBUTES", ""))

@@ -187,13 +187,40 @@ def test_activations_share_lists_of_parameters() -> None:
     ]
 
 
-def test_parameters_without_an_agreed_default_must_be_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"activations": ["Affine"]}, "parameters of activation 'Affine' must be written"),
+        ({"activations": ["Elu"], "activation_alpha": [np.nan]}, "must be finite; got nan"),
+        ({"b": np.full((1, 8), np.inf, np.float32)}, "B must be finite"),
+        ({"x": (2, 0, 3)}, "a sequence has a step at least"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
     weights = {"w": np.ones((1, 4, 3), np.float32), "r": np.ones((1, 4, 4), np.float32)}
-    given = case(x=(2, 1, 3), **weights, hidden_size=4, activations=["Affine"])
-    made = build(LOWERINGS["onnx", "RNN"], given)
+    given = {"x": (2, 1, 3), **weights, "hidden_size": 4, **changes}
+    made = build(LOWERINGS["onnx", "RNN"], case(**given))
     y = np.zeros((2, 1, 1, 4), np.float32)
     (refusal,) = lowered(made.with_outputs({"y0": y}), tmp_path).refusals
-    assert "parameters of activation 'Affine' must be written" in refusal.text
+    assert text in refusal.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"r": np.ones((1, 4, 5), np.float32)}, r"W has shape \[1, 5, 3\]"),
+        ({"b": np.ones((1, 4), np.float32)}, r"B has shape \[1, 8\]"),
+        ({"x": (2, 3)}, "three dimensions"),
+        ({"initial_h": (1, 2, 4)}, r"initial state 0 has shape \[1, 1, 4\]"),
+        ({"sequence_lens": np.array([3], np.int32)}, r"sequence_lens lie in \[0, 2\]; got \[3\]"),
+    ],
+)
+def test_operands_that_do_not_fit(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
+    weights = {"w": np.ones((1, 4, 3), np.float32), "r": np.ones((1, 4, 4), np.float32)}
+    given = {"x": (2, 1, 3), **weights, "hidden_size": 4, **changes}
+    made = build(LOWERINGS["onnx", "RNN"], case(**given))
+    with pytest.raises(InvalidModel, match=text):
+        lowered(made.with_outputs({"y0": np.zeros((2, 1, 1, 4), np.float32)}), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -207,11 +234,3 @@ def test_parameters_without_an_agreed_default_must_be_written(tmp_path: Path) ->
 def test_options_that_onnx_does_not_have(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidModel, match=text):
         Options(**options).functions(["Tanh"])
-
-
-def test_lengths_beyond_the_sequence(tmp_path: Path) -> None:
-    weights = {"w": np.ones((1, 4, 3), np.float32), "r": np.ones((1, 4, 4), np.float32)}
-    given = case(x=(2, 1, 3), **weights, hidden_size=4, sequence_lens=np.array([3], np.int32))
-    made = build(LOWERINGS["onnx", "RNN"], given)
-    with pytest.raises(InvalidModel, match=r"sequence_lens lie in \[0, 2\]; got \[3\]"):
-        lowered(made.with_outputs({"y0": np.zeros((2, 1, 1, 4), np.float32)}), tmp_path)

@@ -1,5 +1,6 @@
 """The activation functions of the recurrent operators, and how their parameters are told apart."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -85,7 +86,10 @@ def _next(name: str, function: Function, default: float | None, left: list[float
     if default is None:
         return 0.0
     if left:
-        return float(left.pop(0))
+        number = float(left.pop(0))
+        if not math.isfinite(number):
+            raise NotYet(f"the parameters of activation '{name}' must be finite; got {number}")
+        return number
     if function.silent:
         raise NotYet(
             f"the parameters of activation '{name}' must be written: ONNX and onnxruntime have "

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from straightway.errors import InvalidModel, NotYet
 from straightway.ir import Value
 from straightway.lower.builder import Builder
@@ -90,6 +92,9 @@ def check_shapes(given: Operands, options: Options) -> None:
             raise InvalidModel(
                 f"{name} has shape {list(shape)} where X is {given.x.type}; got {value.type}"
             )
+        if value is not None and value.const is not None and not np.isfinite(value.const).all():
+            # onnxruntime's sigmoid makes a number of NaN
+            raise NotYet(f"{name} must be finite; it holds NaN or infinity")
     if not steps or not batch:
         raise NotYet(f"a sequence has a step at least; got {given.x.type}")
 
