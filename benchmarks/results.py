@@ -37,7 +37,7 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A converter by its command line: medians of wall and CPU seconds, and its peak memory."""
+    """A converter by its command line: best wall and CPU seconds, and its peak memory."""
 
     wall_s: float
     cpu_s: float

@@ -104,8 +104,9 @@ def measured(
 
 
 def machine() -> str:
-    """What the times were taken on."""
-    return f"{cpu_model() or platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+    """What the times were taken on, and how busy it was with this and whatever else."""
+    name = f"{cpu_model() or platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+    return f"{name}, load {os.getloadavg()[-1]:.1f}"
 
 
 def import_cpu_s() -> float:

@@ -48,7 +48,7 @@ all outputs are, on three seeds, by straightway's table of tolerances.
 """
 
 CONVERTING = """\
-The command verifies what it wrote; *conversion* is CPU time from the file to the bytes, imports
+The command verifies what it wrote (best of three runs; onnx2tf runs once); *conversion* is CPU time from the file to the bytes, imports
 loaded.
 """
 
