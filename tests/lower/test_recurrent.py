@@ -192,7 +192,7 @@ def test_activations_share_lists_of_parameters() -> None:
     [
         ({"activations": ["Affine"]}, "parameters of activation 'Affine' must be written"),
         ({"activations": ["Elu"], "activation_alpha": [np.nan]}, "must be finite; got nan"),
-        ({"b": np.full((1, 8), np.inf, np.float32)}, "B must be finite"),
+        ({"b": np.full((1, 8), np.inf, np.float32)}, "numbers of B lie within"),
         ({"x": (2, 0, 3)}, "a sequence has a step at least"),
     ],
 )
