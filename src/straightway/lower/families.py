@@ -31,6 +31,8 @@ FAMILIES = (
     "sampling",
     "detection",
     "sets",
+    "ranges",
+    "unique",
     "deformable",
     "unpool",
 )

@@ -1,7 +1,8 @@
 """What depends on the elements themselves: rows that are kept, places that are not zero, running products.
 
-TFLite's WHERE finds how many there are when it runs; its result has as many rows as the model's own
-type says, or the run fails.
+How many there are is found out when the model runs: by WHERE, RANGE and FILL, whose results TFLite
+sizes then. What follows them here holds at every size; the shapes that are written down are the
+model's own.
 """
 
 import math
@@ -19,11 +20,16 @@ from straightway.lower.selection import join, part
 KEPT = run([True, False, True, True], bool)
 
 
-def positions(g: Builder, condition: Value, count: int) -> Value:
-    """Where a condition of one dimension holds, int64; the model says how often."""
-    found = g.WHERE(condition)
-    found.type = TensorType(dtype=INT64, shape=(count, condition.rank))
-    return g.reshape(found, (count,))
+def sized(value: Value, *shape: int) -> Value:
+    """A result whose size TFLite finds out, with the shape that the model gives it."""
+    value.type = TensorType(dtype=value.dtype, shape=shape)
+    return value
+
+
+def rows_where(g: Builder, rows: Value, condition: Value, count: int) -> Value:
+    """The rows at which a condition of one dimension holds; the model says how many."""
+    places = sized(g.WHERE(condition), count, 1)
+    return g.GATHER_ND(rows, places)
 
 
 @lower(
@@ -38,11 +44,12 @@ def positions(g: Builder, condition: Value, count: int) -> Value:
 def compress(
     g: Builder, x: Value, condition: Value, /, *, axis: int | None = None, out: list[TensorType]
 ) -> Value:
-    """The places where the condition holds are gathered."""
+    """The rows at which the condition holds are gathered."""
     data = g.reshape(x, (math.prod(x.shape),)) if axis is None else x
     place = 0 if axis is None else axis % x.rank
-    kept = positions(g, condition, out[0].dims[place])
-    return g.GATHER(data, kept, axis=place)
+    order = [place, *(k for k in range(data.rank) if k != place)]
+    kept = rows_where(g, g.transpose(data, order), condition, out[0].dims[place])
+    return g.transpose(kept, np.argsort(order).tolist())
 
 
 @lower(
@@ -57,9 +64,7 @@ def non_zero(g: Builder, x: Value, /, *, out: list[TensorType]) -> Value:
     """WHERE has a row for each place, NonZero a column."""
     data = g.reshape(x, (1,)) if x.rank == 0 else x
     condition = data if data.dtype == np.bool_ else g.NOT_EQUAL(data, 0)
-    found = g.WHERE(condition)
-    found.type = TensorType(dtype=INT64, shape=out[0].dims[::-1])
-    return g.transpose(found, (1, 0))
+    return g.transpose(sized(g.WHERE(condition), *out[0].dims[::-1]), (1, 0))
 
 
 @lower(
@@ -74,22 +79,24 @@ def non_zero(g: Builder, x: Value, /, *, out: list[TensorType]) -> Value:
 )
 def cumulative_product(g: Builder, x: Value, axis: Value, /, exclusive: int, reverse: int) -> Value:
     """Products with the tensor shifted by one, two, four … places: as many as the size has bits."""
-    flags = (exclusive, reverse)
-    return by_axis(g, axis, x.rank, lambda k: widened(g, lambda a: _products(g, a, k, flags), x))
+    flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return by_axis(g, axis, x.rank, lambda k: widened(g, lambda a: cumulated(g, a, k, **flags), x))
 
 
-def _products(g: Builder, x: Value, axis: int, flags: tuple[int, int]) -> Value:
-    exclusive, reverse = flags
+def cumulated(
+    g: Builder, x: Value, axis: int, *, exclusive: bool = False, reverse: bool = False
+) -> Value:
+    """Multiply all elements up to each, along an axis."""
     size = x.shape[axis]
-    x = _shifted(g, x, axis, 1, reverse) if exclusive else x
+    x = _shifted(g, x, axis, 1, reverse=reverse) if exclusive else x
     step = 1
     while step < size:
-        x = g.MUL(x, _shifted(g, x, axis, step, reverse))
+        x = g.MUL(x, _shifted(g, x, axis, step, reverse=reverse))
         step *= 2
     return x
 
 
-def _shifted(g: Builder, x: Value, axis: int, step: int, reverse: int) -> Value:
+def _shifted(g: Builder, x: Value, axis: int, step: int, *, reverse: bool) -> Value:
     """Move everything along an axis; ones come in."""
     size = x.shape[axis]
     ones = g.const(np.ones([step if k == axis else d for k, d in enumerate(x.shape)], x.dtype))

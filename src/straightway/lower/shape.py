@@ -8,7 +8,7 @@ from straightway.ir import TensorType, Value
 from straightway.lower.broadcast import FLOAT32, spread
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
-from straightway.lower.integers import converted, widened
+from straightway.lower.integers import converted
 from straightway.lower.selection import ascending, crop, every, join, part, repeat
 
 # XNNPACK's delegate splits into two to four parts (xnnpack_delegate.cc: VisitSplitNode).
@@ -242,44 +242,6 @@ def shape_of(g: Builder, x: Value, /, start: int = 0, end: int | None = None) ->
 def size_of(g: Builder, x: Value, /) -> Value:
     """A constant."""
     return g.const(np.array(math.prod(x.shape), np.int64))
-
-
-@lower(
-    "ConstantOfShape",
-    samples=[case(input=ints(2, 3)), case(input=ints(2, 3), value=np.array([7], np.int64))],
-)
-def constant_of_shape(
-    g: Builder, shape: Value, /, value: np.ndarray | None = None, *, out: list[TensorType]
-) -> Value:
-    """A constant: the result's type is known, however the shape was computed."""
-    fill = 0 if value is None else value.reshape(-1)[0]
-    return g.const(np.full(out[0].dims, fill, out[0].dtype))
-
-
-@lower(
-    "Range",
-    samples=[
-        case(
-            start=np.array(2, np.int64), limit=np.array(-5, np.int64), delta=np.array(-3, np.int64)
-        ),
-        case(start=run(2, np.int64), limit=run(-5, np.int64), delta=run(-3, np.int64)),
-        case(start=run(1, np.int16), limit=run(9, np.int16), delta=np.array(3, np.int16)),
-        case(start=run(0.5), limit=run(2.0), delta=run(0.25)),
-    ],
-)
-def range_(
-    g: Builder,
-    start: Value,
-    limit: object,
-    delta: Value,
-    /,
-    *,
-    stash_type: int = 1,
-    out: list[TensorType],
-) -> Value:
-    """So many steps from the start: the result's type says how many."""
-    steps = g.const(np.arange(out[0].size), start.dtype)
-    return widened(g, lambda a, b, c: g.ADD(g.MUL(a, b), c), steps, delta, start)
 
 
 HUGE = run([[2**64 - 1, 2**63 + 2**39 + 1, 0], [2**63 - 1, 2**53 + 1, 7]], np.uint64)

@@ -227,36 +227,3 @@ def mel_weights(  # noqa: PLR0917 - the signature is the schema
         if right > middle:
             weights[middle:right, k] = (right - np.arange(middle, right)) / (right - middle)
     return g.const(weights, out[0].dtype)
-
-
-COSINES = {
-    "HannWindow": (0.5, -0.5),
-    "HammingWindow": (25 / 46, -21 / 46),
-    "BlackmanWindow": (0.42, -0.5, 0.08),
-}
-
-
-@lower(
-    "HannWindow",
-    "HammingWindow",
-    "BlackmanWindow",
-    samples=[
-        case(size=run(10, np.int64), opset=17),
-        case(size=run(9, np.int32), periodic=0, opset=17),
-    ],
-)
-def window_function(
-    g: Builder,
-    size: object,
-    /,
-    *,
-    periodic: int = 1,
-    output_datatype: int = 1,
-    op: str,
-    out: list[TensorType],
-) -> Value:
-    """A constant: its length is that of the result."""
-    (count,) = out[0].dims
-    turns = 2 * np.pi * np.arange(count) / (count if periodic else max(count - 1, 1))
-    waves = sum(weight * np.cos(k * turns) for k, weight in enumerate(COSINES[op]))
-    return g.const(waves, out[0].dtype)

@@ -153,6 +153,16 @@ SAMPLES = [
         )
     ),
     Sample(
+        op="RANGE",
+        inputs=tuple(np.float32(v).reshape(()) for v in (2, 9, 3)),
+        reference=np.arange,
+    ),
+    Sample(
+        op="FILL",
+        inputs=(np.array([2, 3], np.int64), np.float32(5).reshape(())),
+        reference=lambda sizes, number: np.full((2, 3), number),
+    ),
+    Sample(
         op="NON_MAX_SUPPRESSION_V4",
         inputs=(BOXES, SCORES, np.float32(0.5).reshape(()), np.float32(0.15).reshape(())),
         attrs={"most": 4},

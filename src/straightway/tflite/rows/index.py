@@ -139,4 +139,27 @@ ROWS = [
         attrs={"most": operand(2)},
         xnnpack="XNNPACK's delegate takes no NON_MAX_SUPPRESSION_V4",
     ),
+    Row(
+        name="RANGE",
+        layout="fixed",
+        infer=shapes.counted,
+        types=types("f32 i32 i64"),
+        kernel="kernels/range.cc:74",
+        # operands: start, limit, step, all numbers; it fails where the limit lies behind the start
+        options="RangeOptions",
+        xnnpack="XNNPACK's delegate takes no RANGE",
+    ),
+    Row(
+        name="FILL",
+        layout="fixed",
+        infer=shapes.filled,
+        types=types("f16 bf16 f32 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool"),
+        quantized=types("i8 u8 i16"),
+        kernel="kernels/fill.cc:151",
+        # operands: sizes, int32 or int64, then the number
+        data=1,
+        options="FillOptions",
+        quant="same",
+        xnnpack="XNNPACK's delegate takes no FILL",
+    ),
 ]

@@ -259,6 +259,18 @@ def where(node: Node) -> list[TensorType]:
     return [TensorType(dtype=np.dtype(np.int64), shape=("count", operand(node, 0).rank))]
 
 
+def counted(node: Node) -> list[TensorType]:
+    """As many numbers as there are steps."""
+    return [TensorType(dtype=operand(node, 0).dtype, shape=("count",))]
+
+
+def filled(node: Node) -> list[TensorType]:
+    """The shape is an operand."""
+    sizes, number = operand(node, 0), operand(node, 1)
+    shape = tuple(f"size {k}" for k in range(sizes.shape[0]))
+    return [TensorType(dtype=number.dtype, shape=shape)]
+
+
 def dequantized(node: Node) -> list[TensorType]:
     """The shape stays; the result is float32."""
     return [typed(np.float32, *operand(node, 0).shape)]

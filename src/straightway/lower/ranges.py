@@ -1,0 +1,125 @@
+"""Tensors that an operand gives their size: ranges, constants of a shape, window functions."""
+
+import math
+from functools import reduce
+
+import numpy as np
+
+from straightway.errors import NotYet
+from straightway.ir import TensorType, Value
+from straightway.lower.builder import Builder
+from straightway.lower.declare import case, lower, run
+from straightway.lower.integers import INT32, is_integer, widened
+from straightway.lower.sets import sized
+
+FLOAT = np.dtype(np.float32)
+
+
+def number(value: float, dtype: type) -> np.ndarray:
+    """A scalar operand of a sample."""
+    return np.array(value, dtype)
+
+
+@lower(
+    "Range",
+    samples=[
+        case(start=number(2, np.int64), limit=number(-5, np.int64), delta=number(-3, np.int64)),
+        case(start=run(2, np.int64), limit=run(-5, np.int64), delta=run(-3, np.int64)),
+        case(start=run(1, np.int16), limit=run(9, np.int16), delta=number(3, np.int16)),
+        case(
+            start=number(0.5, np.float32), limit=number(2, np.float32), delta=number(1, np.float32)
+        ),
+    ],
+    refuses=[case(start=run(0.5), limit=run(2.0), delta=run(0.25))],
+)
+def number_range(
+    g: Builder,
+    start: Value,
+    limit: Value,
+    delta: Value,
+    /,
+    *,
+    stash_type: int = 1,
+    out: list[TensorType],
+) -> Value:
+    """One op; its limit may not lie behind the start."""
+    if all(v.const is not None for v in (start, limit, delta)):
+        steps = g.const(np.arange(out[0].size), start.dtype)
+        return g.ADD(g.MUL(steps, g.reshape(delta, ())), g.reshape(start, ()))
+    if not is_integer(start):
+        raise NotYet(
+            f"how many steps a range of {start.dtype} has is a quotient of float64, which LiteRT lacks",
+            remedy="export a range of integers, and scale it",
+        )
+    operands = [g.reshape(v, ()) for v in (start, limit, delta)]
+
+    def steps_between(first: Value, last: Value, step: Value) -> Value:
+        ahead = g.SELECT_V2(g.GREATER(step, 0), g.MAXIMUM(last, first), g.MINIMUM(last, first))
+        return sized(g.RANGE(first, ahead, step), *out[0].dims)
+
+    return widened(g, steps_between, *operands)
+
+
+@lower(
+    "ConstantOfShape",
+    samples=[
+        case(input=np.array([2, 3])),
+        case(input=np.array([2, 3]), value=np.array([7], np.int64)),
+        case(input=run([2, 3], np.int64), value=np.array([True])),
+        case(input=run([4], np.int64), value=np.array([0.5], np.float32)),
+    ],
+)
+def constant_of_shape(
+    g: Builder, shape: Value, /, value: np.ndarray | None = None, *, out: list[TensorType]
+) -> Value:
+    """A constant, or FILL where the shape comes at run time."""
+    (kind,) = out
+    fill = np.array(0 if value is None else value.reshape(-1)[0], kind.dtype)
+    if shape.const is not None:
+        return g.const(np.full(kind.dims, fill))
+    return sized(g.FILL(shape, g.const(fill)), *kind.dims)
+
+
+COSINES = {
+    "HannWindow": (0.5, -0.5),
+    "HammingWindow": (25 / 46, -21 / 46),
+    "BlackmanWindow": (0.42, -0.5, 0.08),
+}
+
+
+@lower(
+    "HannWindow",
+    "HammingWindow",
+    "BlackmanWindow",
+    samples=[
+        case(size=np.array(10), opset=17),
+        case(size=run(10, np.int64), opset=17),
+        case(size=run(9, np.int32), periodic=0, opset=17),
+    ],
+)
+def window_function(
+    g: Builder,
+    size: Value,
+    /,
+    *,
+    periodic: int = 1,
+    output_datatype: int = 1,
+    op: str,
+    out: list[TensorType],
+) -> Value:
+    """Waves over a whole turn, from the first to the last place or to the one behind it."""
+    (kind,) = out
+    if size.const is not None:
+        places: Value = g.const(np.arange(kind.dims[0]), FLOAT)
+    else:
+        last = g.reshape(g.cast(size, INT32), ())
+        zero, one = g.const(0, INT32), g.const(1, INT32)
+        places = g.cast(sized(g.RANGE(zero, last, one), kind.dims[0]), FLOAT)
+    count = g.reshape(g.cast(size, FLOAT), ())
+    steps = count if periodic else g.MAXIMUM(g.SUB(count, 1.0), 1.0)
+    level, *weights = COSINES[op]
+    waves = [
+        g.MUL(g.COS(g.MUL(places, g.DIV(2 * math.pi * k, steps))), weight)
+        for k, weight in enumerate(weights, 1)
+    ]
+    return g.cast(g.ADD(reduce(g.ADD, waves), level), kind.dtype)
