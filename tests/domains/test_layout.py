@@ -133,6 +133,7 @@ def long_graph(blocks: int) -> Graph:
     return graph
 
 
+@pytest.mark.timed
 def test_five_thousand_nodes_in_two_seconds():
     graph = long_graph(1850)
     count = sum(1 for _ in graph.nodes)
