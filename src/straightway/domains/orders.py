@@ -22,6 +22,8 @@ MOST_ORDERS = 12
 Symbol = object
 Sequence_ = list[tuple[Symbol, Order]]
 CARRIERS = ("elementwise", "rename", "along", "reduce", "arg", "gather", "last")
+# what can be written in the model's own order as it stands
+PLAIN = ("elementwise", "rename", "along", "reduce", "arg", "gather")
 
 
 class Orders:
@@ -34,6 +36,8 @@ class Orders:
         self.users: dict[Value, list[Node]] = {}
         self.kinds: dict[Node, str] = {}
         self.pointwise: dict[Node, bool] = {}
+        # values whose sizes TFLite finds out when it runs: what is 1 here may be another size there
+        self.open_sizes: set[Value] = set()
         self.sequences: dict[Node, dict[Value, Sequence_]] = {}
         self.fresh: deque[tuple[Value, Order]] = deque()
         for value in graph.inputs:
@@ -48,6 +52,8 @@ class Orders:
             if value.const is None:
                 self.users.setdefault(value, []).append(node)
                 self.add(value, self.atoms.order(value))
+        if ROWS[node.op.name].open_size or not self.open_sizes.isdisjoint(node.operands()):
+            self.open_sizes.update(node.outputs)
         if self.kind(node) in CARRIERS:
             self.sequences[node] = self.carried(node)
         elif self.kind(node) == "window":
@@ -80,6 +86,8 @@ class Orders:
         if barred or first is None:
             return "fixed"
         kind = ROWS[node.op.name].layout
+        if kind in PLAIN and not self.open_sizes.isdisjoint(values):
+            return "fixed"
         if kind in ("batch_matrix", "window", "matrix") and not groups_of(node):
             return "fixed"
         if kind == "gather" and first.const is not None:

@@ -7,7 +7,7 @@ from straightway.lower.builder import Builder
 from straightway.lower.declare import Const, Ints, case, lower, need, run
 from straightway.lower.integers import INT64
 from straightway.lower.selection import join, part
-from straightway.lower.sets import rows_where
+from straightway.lower.sets import positions
 
 CORNERS = np.array(
     [
@@ -106,7 +106,8 @@ def non_max_suppression(  # noqa: PLR0917 - the signature is the schema
             prefix = np.tile(np.array([image, kind], np.int64), (most, 1))
             rows.append(g.CONCATENATION(g.const(prefix), column, axis=1))
             valid.append(g.LESS(g.const(np.arange(most, dtype=np.int32)), number))
-    return rows_where(g, join(g, rows, 0), join(g, valid, 0), out[0].dims[0])
+    kept = positions(g, join(g, valid, 0), out[0].dims[0])
+    return g.GATHER(join(g, rows, 0), kept, axis=0)
 
 
 def _corners(g: Builder, boxes: Value) -> Value:

@@ -26,10 +26,12 @@ def sized(value: Value, *shape: int) -> Value:
     return value
 
 
-def rows_where(g: Builder, rows: Value, condition: Value, count: int) -> Value:
-    """The rows at which a condition of one dimension holds; the model says how many."""
-    places = sized(g.WHERE(condition), count, 1)
-    return g.GATHER_ND(rows, places)
+def positions(g: Builder, condition: Value, count: int) -> Value:
+    """Where a condition of one dimension holds, int64; the model says how often.
+
+    WHERE gives rows of one number; their sums are a vector at every size.
+    """
+    return sized(g.SUM(sized(g.WHERE(condition), count, 1), axes=(1,), keep_dims=False), count)
 
 
 @lower(
@@ -44,12 +46,11 @@ def rows_where(g: Builder, rows: Value, condition: Value, count: int) -> Value:
 def compress(
     g: Builder, x: Value, condition: Value, /, *, axis: int | None = None, out: list[TensorType]
 ) -> Value:
-    """The rows at which the condition holds are gathered."""
+    """The places at which the condition holds are gathered."""
     data = g.reshape(x, (math.prod(x.shape),)) if axis is None else x
     place = 0 if axis is None else axis % x.rank
-    order = [place, *(k for k in range(data.rank) if k != place)]
-    kept = rows_where(g, g.transpose(data, order), condition, out[0].dims[place])
-    return g.transpose(kept, np.argsort(order).tolist())
+    kept = positions(g, condition, out[0].dims[place])
+    return g.GATHER(data, kept, axis=place)
 
 
 @lower(

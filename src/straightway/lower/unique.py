@@ -8,7 +8,7 @@ from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import INT32, INT64, UINT64, WIDER, to_int64
-from straightway.lower.sets import cumulated, rows_where, sized
+from straightway.lower.sets import cumulated, positions
 
 MOST_COMPARISONS = 2**24
 VALUES = run([2.0, 1.0, 1.0, 3.0, 4.0, 3.0])
@@ -71,9 +71,9 @@ def unique(
     total = g.SUM(g.cast(first, INT32), axes=(0,), keep_dims=False)
     there = g.LESS(g.const(np.arange(count), INT32), total)
     found = out[0].dims[place]
-    places = rows_where(g, place_of_rank, there, found)
-    kept = sized(g.GATHER(rows, places, axis=0), found, *rows.shape[1:])
-    counts = sized(g.GATHER(_counted(g, equal), places, axis=0), found)
+    places = g.GATHER(place_of_rank, positions(g, there, found), axis=0)
+    kept = g.GATHER(rows, places, axis=0)
+    counts = g.GATHER(_counted(g, equal), places, axis=0)
     results = [g.transpose(kept, np.argsort(order).tolist()), places, rank, counts]
     return [results[0], *(g.cast(r, INT64) for r in results[1:])][: len(out)]
 

@@ -156,10 +156,17 @@ def run(params: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[dict[str, A
     feed(interpreter, params["inputs"], arrays, resize=params["resize"])
     invoke(interpreter)
     details = interpreter.get_output_details()
-    results = [interpreter.get_tensor(one["index"]) for one in details]
+    results = [output(interpreter, one) for one in details]
     results += [interpreter.get_tensor(index) for index in interior]
     names = names_of(interpreter, "outputs", details)
     return {"names": names, **describe(interpreter, params, arrays)}, results
+
+
+def output(interpreter: Interpreter, details: Mapping[str, Any]) -> Array:
+    """One output; the interpreter hands out no empty one (interpreter_wrapper.cc: GetTensor)."""
+    if 0 in details["shape"]:
+        return np.zeros(details["shape"], details["dtype"])
+    return np.asarray(interpreter.get_tensor(details["index"]))
 
 
 def prepare(params: Mapping[str, Any], arrays: Sequence[Array]) -> Callable[[], Any]:

@@ -124,6 +124,7 @@ ROWS = [
         kernel="kernels/where.cc:85",
         options="WhereOptions",
         xnnpack="XNNPACK's delegate takes no WHERE",
+        open_size=True,
         version=by_type("bool:1", otherwise=2),
     ),
     Row(
@@ -148,6 +149,7 @@ ROWS = [
         # operands: start, limit, step, all numbers; it fails where the limit lies behind the start
         options="RangeOptions",
         xnnpack="XNNPACK's delegate takes no RANGE",
+        open_size=True,
     ),
     Row(
         name="FILL",
@@ -161,5 +163,6 @@ ROWS = [
         options="FillOptions",
         quant="same",
         xnnpack="XNNPACK's delegate takes no FILL",
+        open_size=True,
     ),
 ]

@@ -89,6 +89,7 @@ class Row:
 
     For windows, `channels` says what becomes of the channels, and `weights` how the filter is stored:
     dimension numbers of the logical filter, "spatial" for its spatial ones (there with any count).
+    `open_size`: the runtime finds out the size of the result.
     `state`: written operands that must be variable tensors; they keep their values between runs.
     """
 
@@ -110,6 +111,7 @@ class Row:
     channels: Channels = "kept"
     weights: tuple[int | Literal["spatial"], ...] = ()
     state: tuple[int, ...] = ()
+    open_size: bool = False
 
     def __post_init__(self) -> None:
         """Check that nothing of the row contradicts itself."""
