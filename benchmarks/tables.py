@@ -116,7 +116,13 @@ def costs(report: Report) -> Rows:
 
 def aim_rows(aims: Sequence[Aim]) -> Rows:
     """Each aim, what was found, and where it was missed."""
-    return [(aim.text, aim.found, "; ".join(aim.missed) or "met") for aim in aims]
+    return [(aim.text, aim.found, _outcome(aim)) for aim in aims]
+
+
+def _outcome(aim: Aim) -> str:
+    if aim.found.startswith("not measured"):
+        return NOTHING
+    return "; ".join(aim.missed) or "met"
 
 
 def _microseconds(model: Model, label: str) -> str:

@@ -123,6 +123,13 @@ def test_every_aim_can_be_missed(change_of, aim):
     assert not [text for text in missed(MODEL) if text.startswith(aim)]
 
 
+def test_without_the_rival_nothing_is_said_to_be_met():
+    alone = dataclasses.replace(report(MODEL), rival="no Python 3.12")
+    rows = [row for row in tables.aim_rows(results.aims(alone)) if "onnx2tf" in row[0]]
+    assert len(rows) == 2
+    assert {row[1:] for row in rows} == {("not measured: no Python 3.12", tables.NOTHING)}
+
+
 def test_a_slow_import_is_a_miss():
     assert "import straightway in at most 150 ms of CPU time" in missed(MODEL, import_cpu_s=0.16)
 
