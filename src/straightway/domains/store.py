@@ -199,8 +199,13 @@ def rearranged(atoms: Atoms, value: Value, array: np.ndarray, form: Form) -> np.
 
 
 def restored(atoms: Atoms, value: Value, array: np.ndarray, order: Order) -> np.ndarray:
-    """Bring a stored array back to the model's dimension order."""
+    """Bring a stored array back to the model's dimension order.
+
+    What lies in that order may have other sizes than those that were assumed.
+    """
     own = atoms.order(value)
+    if order == own and array.ndim == value.rank:
+        return array
     split = array.reshape([atoms.size(value, atom) for atom in order])
     return split.transpose([order.index(atom) for atom in own]).reshape(value.shape)
 

@@ -2,17 +2,19 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from straightway.domains.dynamic import unify
 from straightway.domains.layout import Layout, lay_out
-from straightway.errors import Unsupported
-from straightway.flow import limits
+from straightway.errors import NotYet, Unsupported
+from straightway.flow import counted, limits
 from straightway.ingest.onnx import ShapeRequest, ingest
 from straightway.ir import Graph, Value
 from straightway.ir.verify import verify
 from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
+from straightway.passes import counts
 from straightway.remark import Remark
 from straightway.tflite.write import Written, write
 
@@ -80,8 +82,36 @@ def translate(
 ) -> Translation:
     """Turn an ingested graph into a TFLite file; with `any_size`, of ops that hold at other sizes.
 
-    Raises Unsupported for all refused nodes together.
+    Results of which only the run tells how many elements they have keep that open. Raises Unsupported
+    for all refused nodes together.
     """
+    if source.assumed_count or not counts.counts(source):
+        return _translate(source, channels_last_io=channels_last_io, any_size=any_size)
+    copies = list(counted.samples(source))
+    made = _translate(copies[0], channels_last_io=channels_last_io, any_size=any_size)
+    if not copies[0].assumed:
+        return made
+    return _joined(list(counted.samples(source)), channels_last_io=channels_last_io)
+
+
+def _joined(samples: Sequence[Graph], *, channels_last_io: bool) -> Translation:
+    """Translate with several assumed sizes, and keep what holds at every one."""
+    made = [
+        _translate(source, channels_last_io=channels_last_io, any_size=True) for source in samples
+    ]
+    first = made[0]
+    try:
+        unify([one.layout.graph for one in made], [])
+    except NotYet as error:
+        names = ", ".join(f"'{name}'" for name in first.source.assumed)
+        raise Unsupported(
+            f"only the run tells how many elements {names} has, and not all that follows holds at "
+            f"every size: {error}"
+        ) from error
+    return replace(first, written=write(first.layout.graph))
+
+
+def _translate(source: Graph, *, channels_last_io: bool, any_size: bool) -> Translation:
     watch = Stopwatch()
     node_count = sum(1 for _ in source.nodes)
     names = frozenset(value.name for node in source.nodes for value in node.outputs)

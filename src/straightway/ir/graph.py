@@ -138,6 +138,8 @@ class Graph:
     The outputs are the operands of `exit`, a node that no list holds: so replacing a value's uses
     reaches the graph's outputs too. `output_names` are what the user's model calls them.
     `signatures` has, for written tensors with open dimensions, the shape to show and −1 where open.
+    `assumed_count`, where it is not 0, stands for how many elements a node will find when it runs;
+    `assumed` names the results that it is given to.
     """
 
     name: str = ""
@@ -145,6 +147,8 @@ class Graph:
     exit: Node = field(default_factory=lambda: Node(Op(dialect="ir", name="exit"), [], []))
     output_names: list[str] = field(default_factory=list)
     signatures: dict[Value, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    assumed_count: int = 0
+    assumed: dict[str, None] = field(default_factory=dict)
     opsets: dict[str, int] = field(default_factory=dict)
     first: Node | None = None
     last: Node | None = None

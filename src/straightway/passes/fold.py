@@ -19,7 +19,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import Graph, Node, Quant, TensorType, edit
-from straightway.passes import control
+from straightway.passes import control, counts
 from straightway.passes.arguments import argument, integers, is_onnx
 from straightway.passes.evaluate import EVALUATORS, evaluate
 from straightway.passes.evaluate_create import MOST_RESULT_BYTES
@@ -95,7 +95,7 @@ class Sweep:
         if subgraphs(node):
             self.control(graph, node)
             return
-        kinds = self.types(node)
+        kinds = counts.assume(graph, node, self.types(node))
         for value, kind in zip(node.outputs, kinds, strict=True):
             value.type = kind
         if only_names_output(graph, node):
