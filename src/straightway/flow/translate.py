@@ -7,7 +7,7 @@ from pathlib import Path
 
 from straightway.domains.dynamic import unify
 from straightway.domains.layout import Layout, lay_out
-from straightway.errors import NotYet, Unsupported
+from straightway.errors import InvalidModel, NotYet, Unsupported
 from straightway.flow import counted, limits
 from straightway.ingest.onnx import ShapeRequest, ingest
 from straightway.ir import Graph, Value
@@ -87,28 +87,28 @@ def translate(
     """
     if source.assumed_count or not counts.counts(source):
         return _translate(source, channels_last_io=channels_last_io, any_size=any_size)
-    copies = list(counted.samples(source))
-    made = _translate(copies[0], channels_last_io=channels_last_io, any_size=any_size)
-    if not copies[0].assumed:
-        return made
-    return _joined(list(counted.samples(source)), channels_last_io=channels_last_io)
-
-
-def _joined(samples: Sequence[Graph], *, channels_last_io: bool) -> Translation:
-    """Translate with several assumed sizes, and keep what holds at every one."""
-    made = [
-        _translate(source, channels_last_io=channels_last_io, any_size=True) for source in samples
-    ]
-    first = made[0]
+    first, *_ = counted.samples(source)
     try:
-        unify([one.layout.graph for one in made], [])
-    except NotYet as error:
-        names = ", ".join(f"'{name}'" for name in first.source.assumed)
+        made = _translate(first, channels_last_io=channels_last_io, any_size=any_size)
+        return _joined(source, channels_last_io=channels_last_io) if first.assumed else made
+    except (InvalidModel, NotYet) as error:
+        if not first.assumed:
+            raise
+        names = ", ".join(f"'{name}'" for name in first.assumed)
         raise Unsupported(
             f"only the run tells how many elements {names} has, and not all that follows holds at "
             f"every size: {error}"
         ) from error
-    return replace(first, written=write(first.layout.graph))
+
+
+def _joined(source: Graph, *, channels_last_io: bool) -> Translation:
+    """Translate with several assumed sizes, and keep what holds at every one."""
+    made = [
+        _translate(sample, channels_last_io=channels_last_io, any_size=True)
+        for sample in counted.samples(source)
+    ]
+    unify([one.layout.graph for one in made], [])
+    return replace(made[0], written=write(made[0].layout.graph))
 
 
 def _translate(source: Graph, *, channels_last_io: bool, any_size: bool) -> Translation:

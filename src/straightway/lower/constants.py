@@ -49,6 +49,7 @@ FOLDED: dict[str, Function] = {
     "GREATER_EQUAL": np.greater_equal,
     "LESS": np.less,
     "LESS_EQUAL": np.less_equal,
+    "LOG": np.log,
     "LOGICAL_AND": np.logical_and,
     "LOGICAL_NOT": np.logical_not,
     "LOGICAL_OR": np.logical_or,
@@ -61,7 +62,9 @@ FOLDED: dict[str, Function] = {
     "ROUND": np.round,
     "SELECT_V2": np.where,
     "SIN": np.sin,
+    "RSQRT": lambda x: 1 / np.sqrt(x),
     "SQRT": np.sqrt,
+    "SQUARE": np.square,
     "STABLEHLO_ADD": np.add,
     "STABLEHLO_AND": np.bitwise_and,
     "STABLEHLO_MAXIMUM": np.maximum,
@@ -69,6 +72,7 @@ FOLDED: dict[str, Function] = {
     "STABLEHLO_MULTIPLY": np.multiply,
     "SUB": np.subtract,
     "SUM": _summed,
+    "TANH": np.tanh,
 }
 
 

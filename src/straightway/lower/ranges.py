@@ -47,10 +47,7 @@ def number_range(
         steps = g.const(np.arange(out[0].size), start.dtype)
         return g.ADD(g.MUL(steps, g.reshape(delta, ())), g.reshape(start, ()))
     if not is_integer(start):
-        raise NotYet(
-            f"how many steps a range of {start.dtype} has is a quotient of float64, which LiteRT lacks",
-            remedy="export a range of integers, and scale it",
-        )
+        return _real_range(g, start, limit, delta, out[0])
     operands = [g.reshape(v, ()) for v in (start, limit, delta)]
 
     def steps_between(first: Value, last: Value, step: Value) -> Value:
@@ -58,6 +55,22 @@ def number_range(
         return sized(g.RANGE(first, ahead, step), *out[0].dims)
 
     return widened(g, steps_between, *operands)
+
+
+def _real_range(g: Builder, start: Value, limit: Value, delta: Value, kind: TensorType) -> Value:
+    """So many steps from the start; how many is exact where the step is a power of two."""
+    step = 0.0 if delta.const is None else float(delta.const.reshape(-1)[0])
+    if abs(math.frexp(step)[0]) != 0.5:
+        raise NotYet(
+            "how many steps a range of floats has is a quotient of float64, which LiteRT lacks, unless "
+            f"the step is a power of two; got {step if delta.const is not None else delta.type}",
+            remedy="export a range of integers, and scale it",
+        )
+    first, last = (g.reshape(v, ()) for v in (start, limit))
+    count = g.CEIL(g.MAXIMUM(g.MUL(g.SUB(last, first), 1 / step), 0.0))
+    zero, one = g.const(0, INT32), g.const(1, INT32)
+    places = sized(g.RANGE(zero, g.cast(count, INT32), one), *kind.dims)
+    return g.ADD(g.MUL(g.cast(places, start.dtype), step), first)
 
 
 @lower(
