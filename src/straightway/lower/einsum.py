@@ -1,4 +1,4 @@
-"""Einstein sums of one or two operands as transposes, sums and one matrix product."""
+"""Einstein sums as transposes, sums and matrix products, two operands at a time."""
 
 import math
 import re
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from straightway.ir import Value
+from straightway.lower.broadcast import spread
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower, need
+from straightway.lower.declare import case, lower
 from straightway.lower.matrix import product
+from straightway.lower.selection import every
 
 WEIGHTS = np.linspace(-1, 1, 120, dtype=np.float32).reshape(4, 5, 6)
 # Names for the dimensions that an ellipsis stands for; letters name the others.
@@ -40,21 +42,8 @@ def read(equation: str, ranks: list[int]) -> Equation:
     return Equation(operands=tuple(named), result=right.replace("...", ELLIPSIS_LABELS[:most]))
 
 
-def _distinct(equation: str) -> bool:
-    terms = equation.replace(" ", "").replace("...", "").partition("->")[0].split(",")
-    return all(len(set(term)) == len(term) for term in terms)
-
-
 @lower(
     "Einsum",
-    needs=[
-        need(
-            lambda operands: len(operands) <= 2,
-            "Einsum is lowered for one or two operands; got {equation}",
-            possible=True,
-        ),
-        need(_distinct, "Einsum of a diagonal is not lowered; got {equation}", possible=True),
-    ],
     samples=[
         case(inputs=[(2, 3, 4), (2, 5, 4)], equation="bik,bjk->bij"),
         case(inputs=[(2, 3, 4, 5), (2, 6, 4, 5)], equation="bqhd,bkhd->bhqk"),
@@ -70,25 +59,60 @@ def _distinct(equation: str) -> bool:
         case(inputs=[(2, 3, 4)], equation="bij->bji"),
         case(inputs=[(3,), (3,)], equation="i,i"),
         case(inputs=[(3,), (3,)], equation="i,i->i"),
-    ],
-    refuses=[
         case(inputs=[(2, 3), (3, 4), (4, 5)], equation="ij,jk,kl->il"),
+        case(inputs=[(2, 3), (4,), (3, 4), (2,)], equation="ij,k,jk,i"),
         case(inputs=[(3, 3)], equation="ii->i"),
+        case(inputs=[(3, 3)], equation="ii"),
+        case(inputs=[(2, 3, 3)], equation="...ii->...i"),
+        case(inputs=[(3, 4, 3), (4, 3)], equation="iji,jk->ik"),
+        case(inputs=[(1, 2, 3), (5, 3, 4)], equation="...ij,...jk->...ik"),
     ],
 )
 def einsum(g: Builder, *operands: Value, equation: str) -> Value:
-    """Labels of one operand alone are summed, shared ones become the batch or are contracted."""
+    """Operands are contracted one after the other, each first reduced to its diagonals."""
     found = read(equation, [x.rank for x in operands])
-    if len(operands) == 1:
-        return _arranged(g, operands[0], found.operands[0], found.result)
-    (a, b), (left, right) = operands, found.operands
-    if a.const is not None:
-        (a, b), (left, right) = (b, a), (right, left)
-    a, left = _summed(g, a, left, keep=right + found.result)
-    b, right = _summed(g, b, right, keep=left + found.result)
+    parts = [_diagonal(g, x, t) for x, t in zip(operands, found.operands, strict=True)]
+    (x, labels), *others = _spread(g, parts)
+    for k, (other, more) in enumerate(others):
+        keep = found.result + "".join(later for _, later in others[k + 1 :])
+        x, labels = _contracted(g, (x, labels), (other, more), keep)
+    return _arranged(g, x, labels, found.result)
+
+
+Part = tuple[Value, str]
+
+
+def _diagonal(g: Builder, x: Value, labels: str) -> Part:
+    """Take one dimension of several that have one label."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first, second = [k for k, c in enumerate(labels) if c == label][:2]
+            order = [k for k in range(x.rank) if k not in (first, second)]
+            size = x.shape[first]
+            moved = g.transpose(x, [*order, first, second])
+            flat = g.reshape(moved, (*moved.shape[:-2], size * size))
+            x = every(g, flat, flat.rank - 1, range(0, size * size, size + 1))
+            labels = "".join(labels[k] for k in order) + label
+    return x, labels
+
+
+def _spread(g: Builder, parts: list[Part]) -> list[Part]:
+    """Repeat dimensions of size 1 whose label has another size elsewhere."""
+    sizes: dict[str, int] = {}
+    for x, labels in parts:
+        for label, size in zip(labels, x.shape, strict=True):
+            sizes[label] = size if sizes.get(label, 1) == 1 else sizes[label]
+    return [(spread(g, x, tuple(sizes[c] for c in labels)), labels) for x, labels in parts]
+
+
+def _contracted(g: Builder, one: Part, other: Part, keep: str) -> Part:
+    """Labels of one operand alone are summed, shared ones become the batch or are contracted."""
+    (a, left), (b, right) = (other, one) if one[0].const is not None else (one, other)
+    a, left = _summed(g, a, left, keep=right + keep)
+    b, right = _summed(g, b, right, keep=left + keep)
     shared = [c for c in left if c in right]
-    batch = "".join(c for c in shared if c in found.result)
-    inner = "".join(c for c in shared if c not in found.result)
+    batch = "".join(c for c in shared if c in keep)
+    inner = "".join(c for c in shared if c not in keep)
     rows = "".join(c for c in left if c not in right)
     columns = "".join(c for c in right if c not in left)
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
@@ -100,7 +124,7 @@ def einsum(g: Builder, *operands: Value, equation: str) -> Value:
         x, y = (batch, rows, inner), (batch, inner, columns)
         result = product(g, _matrix(g, a, left, x), _matrix(g, b, right, y))
         made = batch + rows + columns
-    return _arranged(g, g.reshape(result, [sizes[c] for c in made]), made, found.result)
+    return g.reshape(result, [sizes[c] for c in made]), made
 
 
 def _grouped(g: Builder, x: Value, weights: Value) -> Value:
