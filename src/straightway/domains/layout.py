@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from straightway.domains.atoms import Atoms, Order, last_dims
-from straightway.domains.forms import whole_dims
+from straightway.domains.atoms import Atoms, last_dims
+from straightway.domains.forms import Form, whole_dims
 from straightway.domains.orders import Orders
 from straightway.domains.plan import Plan, make_plan
 from straightway.domains.problem import Mode, NodeModes, Problem
@@ -21,10 +21,10 @@ CONVERSION_BYTES = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a logical value is stored: the tensor, and the order of its atoms."""
+    """Where a logical value is stored: the tensor, and the form that it has there."""
 
     tensor: Value
-    order: Order
+    form: Form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Layout:
 
     def restore(self, value: Value, array: np.ndarray) -> np.ndarray:
         """Bring what the stored tensor of `value` holds to the model's dimension order."""
-        return restored(self.atoms, value, array, self.places[value].order)
+        return restored(self.atoms, value, array, self.places[value].form)
 
 
 def lay_out(graph: Graph, outputs: Sequence[str], *, channels_last_io: bool = False) -> Layout:
@@ -86,7 +86,7 @@ def _lay_out(graph: Graph, outputs: Sequence[str], ends: Ends) -> Layout:
     modes = [node.modes[mode] for node, mode in zip(problem.nodes, solution.choice, strict=True)]
     written = {inner: found.graph for inner, found in inside.items()}
     store = write_modes(orders, modes, outputs, ends, written)
-    places = {v: Place(tensor=s.first[1], order=s.order) for v, s in store.values.items()}
+    places = {v: Place(tensor=s.first[1], form=s.first[0]) for v, s in store.values.items()}
     return Layout(
         graph=store.target,
         plan=make_plan(solution, store.moves).joined(one.plan for one in inside.values()),

@@ -198,16 +198,19 @@ def rearranged(atoms: Atoms, value: Value, array: np.ndarray, form: Form) -> np.
     return np.ascontiguousarray(moved).reshape(shape_of(atoms, value, form))
 
 
-def restored(atoms: Atoms, value: Value, array: np.ndarray, order: Order) -> np.ndarray:
-    """Bring a stored array back to the model's dimension order.
+def restored(atoms: Atoms, value: Value, array: np.ndarray, form: Form) -> np.ndarray:
+    """Bring an array stored in a form back to the model's dimension order.
 
-    What lies in that order may have other sizes than those that were assumed.
+    A dimension of one atom may have another size than was assumed; the others keep theirs.
     """
-    own = atoms.order(value)
-    if order == own and array.ndim == value.rank:
-        return array
-    split = array.reshape([atoms.size(value, atom) for atom in order])
-    return split.transpose([order.index(atom) for atom in own]).reshape(value.shape)
+    own, order = atoms.order(value), flat(form)
+    sizes = {atom: atoms.size(value, atom) for atom in order}
+    for dim, size in zip(form, array.shape, strict=True):
+        if len(dim) == 1:
+            sizes[dim[0]] = size
+    split = array.reshape([sizes[atom] for atom in order])
+    shape = [math.prod(sizes[atom] for atom in atoms.of(value, k)) for k in range(value.rank)]
+    return split.transpose([order.index(atom) for atom in own]).reshape(shape)
 
 
 def elements(value: Value) -> int:
