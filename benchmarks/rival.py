@@ -78,6 +78,6 @@ def convert(
     command: list[str | Path] = [rival.programs / "onnx2tf", "-i", copy, "-o", folder / "out"]
     command += ["-ois", *(f"{name}:{','.join(map(str, dims))}" for name, dims in shapes.items())]
     path = f"{rival.programs}:/usr/local/bin:/usr/bin:/bin"
-    spent = cost(command, environment={"PATH": path})
+    spent = cost(command, environment={"PATH": path, "ORT_DISABLE_TELEMETRY": "1"})
     written = folder / "out" / "model_float32.tflite"
     return RivalFile(path=written if written.exists() else None, cost=spent)

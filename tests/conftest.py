@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 import subprocess
 import sys
 
@@ -8,6 +9,8 @@ import pytest
 from straightway.run.process import Child
 
 ENDS_WITHIN_S = 10.0
+# Some tests load onnxruntime themselves.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,6 +31,16 @@ def test_outputs_and_interior_values_by_name(child, tmp_path):
     np.testing.assert_allclose(only["product"], more["product"], rtol=1e-5)
 
 
+def test_onnxruntime_sends_and_keeps_nothing(tmp_path, monkeypatch):
+    for name in ("CI", "GITHUB_ACTIONS", "TF_BUILD", "ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)  # it keeps still in CI of itself
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tiny.onnx_net(tmp_path / "m.onnx")
+    with Child(engines=["onnxruntime"]) as child:
+        child.call(ort.run(path, {"x": X}))
+    assert [file.name for file in tmp_path.rglob("*")] == ["m.onnx"]
+
+
 def test_a_long_name_still_fits_the_appended_message(child, tmp_path):
     name = "n" * 300
     nodes = [helper.make_node("Neg", ["x"], [name]), helper.make_node("Abs", [name], ["y"])]
@@ -106,3 +116,48 @@ def test_faults_are_told_apart(child, tmp_path):
         child.call(ort.run(path, {}))
     with pytest.raises(ToolFailed, match="nothing_of_that_name"):
         child.call(ort.run(path, {"x": X}, extra_outputs=["nothing_of_that_name"]))
+
+
+def _timed_as_well_as_run(path, feeds):
+    """Prepare and run thrice, in this process; the number of runs that stayed bound is returned."""
+    from straightway.run import onnx_engine
+
+    run_once = onnx_engine.prepare({"path": str(path), "inputs": list(feeds)}, list(feeds.values()))
+    bound = 0
+    for _ in range(3):
+        run_once()
+        bound += run_once._binding is not None
+    return bound
+
+
+def test_a_timed_run_is_bound_also_where_sizes_depend_on_the_data(tmp_path):
+    value = helper.make_tensor_value_info
+    node = helper.make_node("NonZero", ["x"], ["y"])
+    ends = [value("x", TensorProto.FLOAT, [4])], [value("y", TensorProto.INT64, [1, "n"])]
+    path = tiny.onnx_file(tmp_path / "m.onnx", [node], *ends)
+    assert _timed_as_well_as_run(path, {"x": np.array([0, 1, 0, 2], np.float32)}) == 3
+
+
+def test_a_timed_run_whose_sizes_are_random_is_not_bound(tmp_path):
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Bernoulli", ["x"], ["drawn"]),
+        helper.make_node("NonZero", ["drawn"], ["y"]),
+    ]
+    ends = [value("x", TensorProto.FLOAT, [4096])], [value("y", TensorProto.INT64, [1, "n"])]
+    path = tiny.onnx_file(tmp_path / "m.onnx", nodes, *ends)
+    assert _timed_as_well_as_run(path, {"x": np.full(4096, 0.5, np.float32)}) < 3
+
+
+def test_a_timed_run_takes_texts(tmp_path):
+    value = helper.make_tensor_value_info
+    node = helper.make_node("Identity", ["x"], ["y"])
+    ends = [[value(name, TensorProto.STRING, [2])] for name in "xy"]
+    path = tiny.onnx_file(tmp_path / "m.onnx", [node], *ends)
+    assert _timed_as_well_as_run(path, {"x": np.array(["a", "b"], object)}) == 0
+
+
+def test_a_timed_run_says_what_is_wrong_with_its_inputs(child, tmp_path):
+    path = tiny.onnx_net(tmp_path / "m.onnx")
+    with pytest.raises(InvalidRequest, match="refuses the inputs"):
+        child.call(ort.profile(path, {"x": np.ones((2, 2), np.float32)}, runs=2))
