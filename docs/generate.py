@@ -6,7 +6,6 @@ What stands there is read from the same tables that the converter works by.
 """
 
 import inspect
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -20,8 +19,6 @@ from straightway.tflite.rows import ROWS, Row
 FOLDER = Path(__file__).parent / "generated"
 CHANGES = FOLDER.parents[1] / "CHANGELOG.md"
 DOMAINS = {"onnx": "ONNX", "com.microsoft": "com.microsoft"}
-FOUND = re.compile(r"[;:,] (got |\{).*$")
-FIELD = re.compile(r"\{(?:\w+\.)*(\w+)[^}]*\}")
 
 OPERATORS = """\
 # ONNX operators
@@ -97,16 +94,15 @@ def operators_page() -> str:
 def operator_cells(entry: Lowering) -> tuple[str, str, str]:
     """Name, what it becomes, and its limits."""
     becomes = (inspect.getdoc(entry.function) or "").partition("\n\n")[0]
-    limits = "<br>".join(limit(need) for need in entry.needs) or "none"
+    limits = "<br>".join(limit(need, entry.op.name) for need in entry.needs) or "none"
     return f"`{entry.op.name}`", escaped(becomes), limits
 
 
-def limit(need: Need) -> str:
+def limit(need: Need, op: str) -> str:
     """Who sets a limit, the limit, where that stands, and what works instead."""
-    text = FIELD.sub(r"*\1*", FOUND.sub("", need.text))
     where = f" (`{need.kernel}`)" if need.kernel else ""
     instead = f" What works: {escaped(need.remedy)}." if need.remedy else ""
-    return f"**{setter(need)}**: {escaped(text)}{where}.{instead}"
+    return f"**{setter(need)}**: {escaped(need.limit(op))}{where}.{instead}"
 
 
 def setter(need: Need) -> str:

@@ -326,5 +326,8 @@ REQUESTS = [
     Bad(name="size without a name", make=model_of(symbolic([None, 3])), error=InvalidRequest, words=["--dim"], flags=["--dim", "=2"], options={"dims": {"": 2}}),
     Bad(name="shape that is no list", make=model_of(symbolic()), error=InvalidRequest, words=["--shape"], flags=["--shape", "x=1x3"], options={"shapes": {"x": "1x3"}}),
     Bad(name="negative shape", make=model_of(symbolic()), error=InvalidRequest, words=["--shape"], flags=["--shape", "x=-1,3,2,2"], options={"shapes": {"x": [-1, 3, 2, 2]}}),
+    Bad(name="symbol against shape", make=model_of(symbolic()), error=InvalidRequest, words=["--dim N=2", "--shape x=1,3,5,6", "two sizes"], flags=["--dim", "N=2", "--shape", "x=1,3,5,6"], options={"dims": {"N": 2}, "shapes": {"x": [1, 3, 5, 6]}}),
+    Bad(name="shape of nothing", make=model_of(symbolic()), error=InvalidRequest, words=["--shape x=0,3,5,6", "size of 0"], flags=["--shape", "x=0,3,5,6"], options={"shapes": {"x": [0, 3, 5, 6]}}),
+    Bad(name="symbol of nothing", make=model_of(symbolic(["N", 3])), error=InvalidRequest, words=["--dim N=0", "size of 0"], flags=["--dim", "N=0"], options={"dims": {"N": 0}}),
     Bad(name="unknown layout", make=model_of(relu_model()), error=InvalidRequest, words=["nchw"], flags=["--io", "nchw"], options={"io": "nchw"}),
 ]  # fmt: skip

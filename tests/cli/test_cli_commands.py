@@ -78,6 +78,14 @@ def test_the_module_runs_as_a_program(folder):
     assert told["bytes"] == (folder / "program.tflite").stat().st_size
 
 
+def test_the_package_runs_as_a_program():
+    done = subprocess.run(
+        [sys.executable, "-m", "straightway", "--version"], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode().split() == ["straightway", straightway.__version__]
+
+
 def test_progress_goes_to_stderr_only(folder):
     quiet = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
     loud = {**quiet, "FORCE_COLOR": "1", "TERM": "xterm"}
@@ -105,6 +113,12 @@ def test_convert_without_verification_says_so(run, folder, tmp_path):
         ).stdout
     )
     assert told["verified"] is None
+
+
+@pytest.mark.parametrize("layout", ["nhwc", "NHWC", "Keep"])
+def test_a_layout_is_known_in_any_case(layout, run, folder, tmp_path):
+    done = run("convert", folder / "m.onnx", "-o", tmp_path / "m.tflite", "--io", layout)
+    assert done.exit_code == 0
 
 
 def test_convert_takes_layout_and_arrays(run, tmp_path):
@@ -225,7 +239,7 @@ def test_all_commands_refuse_what_is_no_model(command, run, tmp_path):
     result = run(command, path, "--json")
     assert result.exit_code == 3
     assert json.loads(result.stdout)["error"] == "InvalidModel"
-    assert result.stderr.startswith("error: ")
+    assert result.stderr.startswith("refused: ")
 
 
 def test_ops_lists_what_is_lowered(run):
@@ -240,6 +254,25 @@ def test_ops_lists_what_is_lowered(run):
     unknown = run("ops", "[/]")
     assert unknown.exit_code == 2
     assert "'[/]'" in unknown.stderr
+    assert "did you mean" not in unknown.stderr
+
+
+def test_ops_shows_no_templates(run):
+    everything = json.loads(run("ops", "--json").stdout)
+    limits = [limit for entry in everything for limit in entry["limits"]]
+    assert limits
+    assert not [limit for limit in limits if "{" in limit or "got " in limit]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("Convv", "Conv?"), ("relu", "Relu"), ("RMSNorm", "RMSNormalization?"), ("CONV2D", "CONV_2D")],
+)
+def test_ops_knows_what_was_meant(name, meant, run):
+    unknown = run("ops", name)
+    assert unknown.exit_code == 2
+    assert f"'{name}'" in unknown.stderr
+    assert meant in unknown.stderr.partition("did you mean ")[2]
 
 
 def test_doctor_names_versions(run):
@@ -379,6 +412,15 @@ def test_dimensions_are_read(text, found):
 def test_what_is_no_dimension_is_named(text):
     with pytest.raises(InvalidRequest, match="--dim takes NAME=N"):
         cli_app.parse_dims([text])
+
+
+def test_what_is_given_twice_is_named():
+    assert cli_app.parse_dims(["N=1", "N=1"]) == {"N": 1}
+    with pytest.raises(InvalidRequest, match="--dim N is given twice, as 1 and as 2"):
+        cli_app.parse_dims(["N=1", "M=1", "N=2"])
+    assert cli_app.parse_shapes(["x=1,3", "x=1, 3"]) == {"x": [1, 3]}
+    with pytest.raises(InvalidRequest, match=r"--shape x is given twice, as \[1\] and as \[2\]"):
+        cli_app.parse_shapes(["x=1", "x=2"])
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,14 @@ def test_pages_are_the_same_every_time():
         ),
         (
             need(lambda op: op, "{op} of | is not lowered", possible=True, remedy="say <x>"),
-            "**not yet**: *op* of \\| is not lowered. What works: say &lt;x>.",
+            "**not yet**: Op of \\| is not lowered. What works: say &lt;x>.",
         ),
         (need(lambda x: x, "the tensor is empty: {x.shape}"), "**ONNX**: the tensor is empty."),
+        (need(lambda win: win, "pads {win.pads} of {a[0]}"), "**ONNX**: pads of a."),
     ],
 )
 def test_a_limit_reads_as_a_sentence(limit, text):
-    assert generate.limit(limit) == text
+    assert generate.limit(limit, "Op") == text
 
 
 def test_a_table_has_as_many_cells_in_each_line():

@@ -215,9 +215,11 @@ def test_a_shape_fixes_one_input_whole(read):
     assert read(proto, shapes={"x": (np.int64(2), 3, 7)}).inputs[0].shape == (2, 3, 7)
 
 
-def test_a_shape_goes_before_a_symbol(read):
+def test_a_shape_and_a_symbol_must_agree(read):
     proto = model([node("Relu", "x", "y")], [tensor("x", ["N", 3])], Y)
-    assert read(proto, shapes={"x": [2, 3]}, dims={"N": 9}).inputs[0].shape == (2, 3)
+    assert read(proto, shapes={"x": [2, 3]}, dims={"N": 2}).inputs[0].shape == (2, 3)
+    with pytest.raises(InvalidRequest, match=r"--dim N=9 and --shape x=2,3 give 'N' two sizes"):
+        read(proto, shapes={"x": [2, 3]}, dims={"N": 9})
 
 
 def test_an_input_of_unknown_rank_takes_any_shape(read):

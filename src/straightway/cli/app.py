@@ -6,15 +6,22 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from straightway.errors import Bug, InvalidRequest, StraightwayError, Unsupported
+from straightway import __version__
+from straightway.errors import Bug, InvalidRequest, StraightwayError
 from straightway.remark import Remark
 from straightway.report.quantity import printable
+
+if TYPE_CHECKING:
+    from straightway.flow.convert import Request
+
+T = TypeVar("T")
 
 app = typer.Typer(
     name="straightway",
@@ -32,30 +39,75 @@ Shapes = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="INPUT=1,3,320,320", help="Fix the shape of an input."),
 ]
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        print_lines(f"straightway {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Say which it is."),
+    ] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
+InputOutput = Annotated[
+    str, typer.Option("--io", help="Layout of inputs and outputs: keep (the model's own) or nhwc.")
+]
+Inputs = Annotated[
+    Path | None, typer.Option("--inputs", metavar="NPZ", help="Run on these arrays, by input.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
+def request(dim: list[str] | None, shape: list[str] | None, **options: Any) -> "Request":
+    """What the options that many commands share ask for; raises InvalidRequest."""
+    from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
+
+    return Request(dims=parse_dims(dim), shapes=parse_shapes(shape), **options)
+
+
 def parse_dims(given: list[str] | None) -> dict[str, int]:
-    """Read NAME=N; raises InvalidRequest for anything else."""
-    found = {}
+    """Read NAME=N; raises InvalidRequest for anything else, and for two sizes of one name."""
+    found: dict[str, int] = {}
     for text in given or []:
         name, _, size = text.rpartition("=")
         if not name or not size.isdecimal():
-            raise InvalidRequest(f"--dim takes NAME=N, such as batch=1; got '{text}'")
-        found[name] = int(size)
+            raise InvalidRequest(
+                f"--dim takes NAME=N, such as batch=1, of sizes from 0 on; got '{text}'"
+            )
+        _add(found, "--dim", name, int(size))
     return found
 
 
 def parse_shapes(given: list[str] | None) -> dict[str, list[int]]:
-    """Read INPUT=1,3,320,320 (INPUT= for a scalar); raises InvalidRequest for anything else."""
-    found = {}
+    """Read INPUT=1,3,320,320 (INPUT= for a scalar).
+
+    Raises InvalidRequest for anything else, and for two shapes of one input.
+    """
+    found: dict[str, list[int]] = {}
     for text in given or []:
         name, equals, sizes = text.rpartition("=")
         parts = [part.strip() for part in sizes.split(",")] if sizes.strip() else []
         if not equals or not name or not all(part.isdecimal() for part in parts):
-            raise InvalidRequest(f"--shape takes INPUT=1,3,320,320; got '{text}'")
-        found[name] = [int(part) for part in parts]
+            raise InvalidRequest(
+                f"--shape takes INPUT=1,3,320,320, of sizes from 0 on; got '{text}'"
+            )
+        _add(found, "--shape", name, [int(part) for part in parts])
     return found
+
+
+def _add(found: dict[str, T], option: str, name: str, given: T) -> None:
+    """Remember what was given for a name, once."""
+    first = found.setdefault(name, given)
+    if first != given:
+        raise InvalidRequest(f"{option} {name} is given twice, as {first} and as {given}")
 
 
 LONGEST_LINE = 2000
@@ -109,7 +161,7 @@ def _finite(data: Any) -> Any:
 
 def fail(error: StraightwayError, *, as_json: bool) -> NoReturn:
     """Print one clear message on stderr, the same as data on stdout if asked, and exit."""
-    title = Text("refused:" if isinstance(error, Unsupported) else "error:", style="bold red")
+    title = Text("refused:" if error.refused else "error:", style="bold red")
     progress_console().print(title, legible(str(error)), soft_wrap=True)
     if as_json:
         print_json(error_data(error))

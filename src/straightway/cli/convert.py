@@ -8,16 +8,17 @@ import typer
 
 from straightway.cli.app import (
     Dims,
+    InputOutput,
+    Inputs,
     Json,
     Shapes,
     app,
     errors,
-    parse_dims,
-    parse_shapes,
     print_json,
     print_lines,
     progress,
     remark_data,
+    request,
 )
 from straightway.report.quantity import plural
 
@@ -32,15 +33,11 @@ def command(
     ],
     dim: Dims = None,
     shape: Shapes = None,
-    io: Annotated[
-        str, typer.Option(help="Layout of inputs and outputs: keep (the model's own) or nhwc.")
-    ] = "keep",
+    io: InputOutput = "keep",
     dynamic: Annotated[
         bool, typer.Option("--dynamic", help="Keep open dimensions open (experimental).")
     ] = False,
-    inputs: Annotated[
-        Path | None, typer.Option(metavar="NPZ", help="Compare on these inputs.")
-    ] = None,
+    inputs: Inputs = None,
     verify: Annotated[bool, typer.Option(help="Run both files and compare the numbers.")] = True,
     json: Json = False,
 ) -> None:
@@ -52,17 +49,10 @@ def command(
 
         # started before the rest is imported: its engines load meanwhile
         child = stack.enter_context(Child(engines=ENGINES)) if verify else None
-        from straightway.flow.convert import Request, convert  # noqa: PLC0415
+        from straightway.flow.convert import convert  # noqa: PLC0415
 
-        request = Request(
-            dims=parse_dims(dim),
-            shapes=parse_shapes(shape),
-            io=io,  # type: ignore[arg-type]
-            inputs=inputs,
-            dynamic=dynamic,
-            step=step,
-        )
-        conversion = convert(model, output, verify=verify, request=request, child=child)
+        asked = request(dim, shape, io=io.lower(), inputs=inputs, dynamic=dynamic, step=step)
+        conversion = convert(model, output, verify=verify, request=asked, child=child)
     if json:
         print_json(summary(conversion))
         return

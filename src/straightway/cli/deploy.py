@@ -10,15 +10,16 @@ from rich.console import Console
 
 from straightway.cli.app import (
     Dims,
+    InputOutput,
+    Inputs,
     Json,
     Shapes,
     app,
     errors,
-    parse_dims,
-    parse_shapes,
     print_json,
     print_lines,
     progress,
+    request,
 )
 from straightway.errors import InvalidRequest
 
@@ -29,36 +30,24 @@ def command(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", show_default=False)],
     dim: Dims = None,
     shape: Shapes = None,
-    io: Annotated[
-        str, typer.Option(help="Layout of inputs and outputs: keep (the model's own) or nhwc.")
-    ] = "keep",
+    io: InputOutput = "keep",
     dynamic: Annotated[
         bool, typer.Option("--dynamic", help="Keep open dimensions open (experimental).")
     ] = False,
-    inputs: Annotated[
-        Path | None, typer.Option(metavar="NPZ", help="Compare and measure on these inputs.")
-    ] = None,
+    inputs: Inputs = None,
     to: Annotated[str, typer.Option(help="Runtime to deploy to: litert.")] = "litert",
     json: Json = False,
 ) -> None:
     """Convert, verify, measure operator by operator, and write DIR/report.html."""
     with errors(as_json=json), progress(f"deploying {model.name}") as step:
-        from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
-        from straightway.flow.deploy import deploy  # noqa: PLC0415
+        from straightway.flow.deploy import deploy  # noqa: PLC0415 - after --help
         from straightway.report.text import print_summary  # noqa: PLC0415
 
-        if to != "litert":
+        if to.lower() != "litert":
             raise InvalidRequest(f"--to takes litert so far; got '{to}'")
-        request = Request(
-            dims=parse_dims(dim),
-            shapes=parse_shapes(shape),
-            io=io,  # type: ignore[arg-type]
-            inputs=inputs,
-            dynamic=dynamic,
-            step=step,
-        )
+        asked = request(dim, shape, io=io.lower(), inputs=inputs, dynamic=dynamic, step=step)
         done = deploy(
-            model, output, request=request, command=shlex.join(["straightway", *sys.argv[1:]])
+            model, output, request=asked, command=shlex.join(["straightway", *sys.argv[1:]])
         )
     if json:
         print_json({"report": str(done.report), **done.view.to_json()})

@@ -13,12 +13,11 @@ from straightway.cli.app import (
     Shapes,
     app,
     errors,
-    parse_dims,
-    parse_shapes,
     print_json,
     print_lines,
     progress,
     remark_data,
+    request,
     result_console,
 )
 from straightway.report.quantity import printable
@@ -33,10 +32,9 @@ def command(
 ) -> None:
     """Say for every node what becomes of it, and name everything unsupported at once."""
     with errors(as_json=json), progress(f"inspecting {model.name}"):
-        from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
-        from straightway.flow.inspect import inspect  # noqa: PLC0415
+        from straightway.flow.inspect import inspect  # noqa: PLC0415 - after --help
 
-        found = inspect(model, Request(dims=parse_dims(dim), shapes=parse_shapes(shape)))
+        found = inspect(model, request(dim, shape))
     if json:
         print_json(
             {

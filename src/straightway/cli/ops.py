@@ -1,5 +1,7 @@
 """`straightway ops`."""
 
+import difflib
+from collections.abc import Collection
 from typing import Annotated, Any
 
 import typer
@@ -24,8 +26,11 @@ def command(
         found = [low for low in LOWERINGS.values() if name in (None, low.op.name)]
         row = ROWS.get(name or "")
         if not found and row is None:
-            raise InvalidRequest(f"no operator '{name}' is lowered, and TFLite has none so called")
-    limits = {str(low.op): [limit.text for limit in low.needs] for low in found}
+            known = {*ROWS, *(low.op.name for low in LOWERINGS.values())}
+            raise InvalidRequest(
+                f"no operator '{name}' is lowered, and TFLite has none so called{_meant(name, known)}"
+            )
+    limits = {str(low.op): [need.limit(low.op.name) for need in low.needs] for low in found}
     if json:
         described = [{"op": op, "limits": limits[op]} for op in sorted(limits)]
         print_json(described + ([] if row is None else [row_data(row)]))
@@ -37,6 +42,15 @@ def command(
         result_console().print(table)
     if row is not None:
         print_lines(row_line(row))
+
+
+def _meant(name: str | None, known: Collection[str]) -> str:
+    """Names that are spelled nearly so, or begin so."""
+    wanted = (name or "").lower()
+    spelled = {one.lower(): one for one in sorted(known)}
+    near = difflib.get_close_matches(wanted, spelled, cutoff=0.7)
+    near = near or [one for one in spelled if wanted and one.startswith(wanted)][:3]
+    return f"; did you mean {' or '.join(spelled[one] for one in near)}?" if near else ""
 
 
 def row_data(row: Any) -> dict[str, Any]:

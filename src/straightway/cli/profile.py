@@ -9,14 +9,14 @@ from rich.table import Table
 
 from straightway.cli.app import (
     Dims,
+    Inputs,
     Json,
     Shapes,
     app,
     errors,
-    parse_dims,
-    parse_shapes,
     print_lines,
     progress,
+    request,
     result_console,
 )
 from straightway.report.quantity import duration, plural, printable
@@ -33,19 +33,18 @@ def command(
     top: Annotated[int, typer.Option(help="How many operators to print.")] = 20,
     dim: Dims = None,
     shape: Shapes = None,
-    inputs: Annotated[Path | None, typer.Option(metavar="NPZ", help="Run on these inputs.")] = None,
+    inputs: Inputs = None,
     json: Json = False,
 ) -> None:
     """Measure a .tflite file on LiteRT, or an .onnx file on onnxruntime, operator by operator."""
     with errors(as_json=json), progress(f"profiling {model.name}"):
         from straightway.flow import files  # noqa: PLC0415 - after --help
-        from straightway.flow.convert import Request  # noqa: PLC0415
         from straightway.flow.profile import profile  # noqa: PLC0415
 
-        request = Request(dims=parse_dims(dim), shapes=parse_shapes(shape), inputs=inputs)
+        asked = request(dim, shape, inputs=inputs)
         if output is not None:
-            files.check_output(output, model, *request.sources)
-        trace = profile(model, request, runs=runs, threads=threads)
+            files.check_output(output, model, *asked.sources)
+        trace = profile(model, asked, runs=runs, threads=threads)
         if output is not None:
             files.write(output, trace.to_json().encode())
     if json:

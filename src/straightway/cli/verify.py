@@ -8,15 +8,15 @@ from rich.table import Table
 
 from straightway.cli.app import (
     Dims,
+    Inputs,
     Json,
     Shapes,
     app,
     errors,
-    parse_dims,
-    parse_shapes,
     print_json,
     print_lines,
     progress,
+    request,
     result_console,
 )
 from straightway.report.quantity import printable
@@ -28,18 +28,14 @@ def command(
     candidate: Annotated[Path, typer.Argument(metavar="MODEL.tflite", show_default=False)],
     dim: Dims = None,
     shape: Shapes = None,
-    inputs: Annotated[
-        Path | None, typer.Option(metavar="NPZ", help="Compare on these inputs.")
-    ] = None,
+    inputs: Inputs = None,
     json: Json = False,
 ) -> None:
     """Compare a TFLite file with the ONNX model that it should compute. Exit code 1 if it differs."""
     with errors(as_json=json), progress(f"verifying {candidate.name}"):
-        from straightway.flow.convert import Request  # noqa: PLC0415 - after --help
-        from straightway.flow.pair import verify_pair  # noqa: PLC0415
+        from straightway.flow.pair import verify_pair  # noqa: PLC0415 - after --help
 
-        request = Request(dims=parse_dims(dim), shapes=parse_shapes(shape), inputs=inputs)
-        found = verify_pair(reference, candidate, request)
+        found = verify_pair(reference, candidate, request(dim, shape, inputs=inputs))
     checks = (*found.outputs, *found.interior)
     if json:
         print_json(

@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from straightway.errors import Bug, InvalidModel, InvalidRequest, StraightwayError, ToolFailed
+from straightway.errors import (
+    Bug,
+    InvalidModel,
+    InvalidRequest,
+    StraightwayError,
+    ToolFailed,
+    Unsupported,
+)
 from straightway.flow.inputs import Arrays, make_inputs
 from straightway.flow.reference import is_refusal, one_line
 from straightway.flow.translate import read
@@ -27,9 +34,17 @@ UNFORESEEN = (
 
 @contextmanager
 def blamed(model: Path, shapes: ShapeRequest) -> Iterator[None]:
-    """Turn what nobody foresaw into InvalidModel, where the model contradicts itself, or Bug."""
+    """Turn what nobody foresaw into InvalidModel, where the model contradicts itself, or Bug.
+
+    What is refused at sizes of 0 that were asked for is a wrong request.
+    """
     try:
         yield
+    except Unsupported as error:
+        empty = shapes.empty()
+        if empty:
+            raise InvalidRequest(f"{empty}: does not work at a size of 0: {error}") from error
+        raise
     except UNFORESEEN as error:
         raise _blame(model, shapes, error) from error
 

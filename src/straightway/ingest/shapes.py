@@ -39,6 +39,16 @@ class ShapeRequest:
             for size in shape:
                 _check_size(f"--shape {name}", size)
 
+    def empty(self) -> str:
+        """The options that ask for sizes of 0, as they are typed."""
+        dims = [f"--dim {name}=0" for name, size in self.dims.items() if size == 0]
+        shapes = [
+            f"--shape {name}={','.join(map(str, shape))}"
+            for name, shape in self.shapes.items()
+            if 0 in shape
+        ]
+        return " ".join([*dims, *shapes])
+
 
 def _check_size(subject: str, size: object) -> None:
     whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
@@ -117,6 +127,13 @@ def _fix_input(value: Value, element: np.dtype | None, request: ShapeRequest) ->
         raise InvalidRequest(
             f"--shape {value.name}: {list(shape)} does not fit the declared {_shown(declared)}"
         )
+    for size, symbol in zip(shape, declared, strict=True):
+        named = request.dims.get(symbol, size) if isinstance(symbol, str) else size
+        if named != size:
+            raise InvalidRequest(
+                f"--dim {symbol}={named} and --shape {value.name}={','.join(map(str, shape))} "
+                f"give '{symbol}' two sizes; the declared shape is {_shown(declared)}"
+            )
     value.type = TensorType(dtype=value.type.dtype, shape=shape)
 
 

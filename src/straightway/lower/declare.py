@@ -17,6 +17,7 @@ Attributes and operands that the signature does not name may only be absent or h
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,6 +40,10 @@ class Const(np.ndarray):
 ABSENT = Ints()
 """The default of integers that need not be given."""
 
+# In the sentence of a need: what was found, at its end; and other fields, with the word before.
+FOUND = re.compile(r"[;:,] (got |\{).*$")
+FIELD = re.compile(r"(\w*)( ?)\{(?:\w+\.)*(\w+)[^}]*\}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
@@ -53,6 +58,17 @@ class Need:
     def parameters(self) -> list[str]:
         """Names of the arguments that the test looks at."""
         return list(inspect.signature(self.test).parameters)
+
+    def limit(self, op: str) -> str:
+        """The sentence as it stands in lists of limits: without what one model has."""
+
+        def named(field: re.Match[str]) -> str:
+            before, space, name = field.groups()
+            if before == name:  # "axis {axis}"
+                return name
+            return f"{before}{space}{op if name == 'op' else name}"
+
+        return FIELD.sub(named, FOUND.sub("", self.text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

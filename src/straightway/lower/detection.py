@@ -33,7 +33,7 @@ NONE = Ints([0])
     needs=[
         need(
             lambda max_output_boxes_per_class: max_output_boxes_per_class[0] > 0,
-            "the result is empty: max_output_boxes_per_class is {max_output_boxes_per_class}",
+            "the result is empty; got max_output_boxes_per_class={max_output_boxes_per_class}",
         ),
         need(
             lambda iou_threshold: 0 <= float(iou_threshold.reshape(-1)[0]) < 1,

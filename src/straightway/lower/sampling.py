@@ -64,7 +64,7 @@ def reflects_one_pixel(x: Value, grid: Sampler) -> bool:
             lambda at: (
                 at.method in NEIGHBOURS and at.padding_mode in ("zeros", "border", "reflection")
             ),
-            "unknown mode {at}; ONNX has nearest, linear, cubic; zeros, border, reflection",
+            "unknown mode or padding_mode: ONNX has nearest, linear, cubic and zeros, border, reflection; got {at}",
         ),
         need(
             lambda x, at: not reflects_one_pixel(x, at),

@@ -1,0 +1,5 @@
+"""`python -m straightway`."""
+
+from straightway.cli.main import main
+
+main()
