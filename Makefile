@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench fuzz docs clean
+.PHONY: help demo test lint bench conformance fuzz docs clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,6 +21,7 @@ help:
 	@echo 'make test   lint, types, contracts and all tests'
 	@echo 'make lint   the same without the tests'
 	@echo 'make bench  compare with onnx2tf and onnxruntime on real models (minutes)'
+	@echo 'make conformance  convert all of ONNX'"'"'s backend tests: each passes or is listed as refused'
 	@echo 'make fuzz   convert thousands of damaged models: each must be refused or compute the same'
 	@echo 'make docs   build the documentation into site/'
 	@echo 'make clean  remove what these made'
@@ -40,6 +41,9 @@ test: lint
 
 bench: $(VENV)/run.stamp
 	@$(BIN)/python benchmarks/run.py $(BENCH)
+
+conformance: $(VENV)/test.stamp
+	$(BIN)/python -W ignore tests/conformance/run.py --workers $(WORKERS) $(CONFORMANCE)
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python tests/fuzz/attack.py $(FUZZ)
