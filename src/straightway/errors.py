@@ -6,7 +6,7 @@
     ├── Unsupported            some nodes can't become what the target runs      exit 3, refused
     │   ├── Impossible         the target can't (kernel file and line)
     │   └── NotYet             we don't, so far
-    ├── Mismatch               the written file computes other numbers           exit 1, never refused
+    ├── Mismatch               the file computes other numbers, or another model exit 1, never refused
     ├── ToolFailed             an engine, a tool or a device failed              exit 4
     └── Bug                    our own fault, with how to report it              exit 5
 
@@ -70,7 +70,10 @@ class NotYet(Unsupported):
 
 
 class Mismatch(StraightwayError):
-    """The written file computes other numbers than the model: a fault of ours, never a refusal."""
+    """The file computes other numbers than the model: never a refusal.
+
+    Of a file that straightway wrote it is a fault of ours; to `verify` any file may be given.
+    """
 
     exit_code = 1
 

@@ -131,7 +131,7 @@ def test_arrays_are_taken_by_name_in_the_order_of_the_model(ids, tmp_path):
             r"int64\[2, 5\]; the model takes int64\[2, 6\]",
         ),
         ({"input_ids": np.zeros((2, 6), np.int32)}, r"int32\[2, 6\]; the model takes int64"),
-        ({"input_ids": np.full((2, 6), None)}, "no .npz file of arrays"),
+        ({"input_ids": np.full((2, 6), None)}, "'input_ids' holds Python objects"),
     ],
 )
 def test_arrays_that_do_not_fit_are_a_wrong_request(change, message, ids, tmp_path):
@@ -153,11 +153,16 @@ def _one_array(path):
         np.save(file, np.zeros(3))
 
 
+def test_no_file_and_a_folder_are_a_wrong_request(ids, tmp_path):
+    with pytest.raises(InvalidRequest, match=r"a\.npz: there is no such file"):
+        load_inputs(tmp_path / "a.npz", ids)
+    with pytest.raises(InvalidRequest, match="Is a directory"):
+        load_inputs(tmp_path, ids)
+
+
 @pytest.mark.parametrize(
     "make",
     [
-        lambda path: None,
-        lambda path: path.mkdir(),
         lambda path: path.write_bytes(b""),
         lambda path: path.write_bytes(b"arrays"),
         lambda path: path.write_bytes(b"PK\x03\x04" + bytes(50)),

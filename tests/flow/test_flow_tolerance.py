@@ -6,6 +6,7 @@ import pytest
 
 from straightway.flow import tolerance
 from straightway.flow.tolerance import compare
+from straightway.flow.verify import Difference
 
 F4 = np.float32
 
@@ -78,7 +79,10 @@ def test_a_reference_that_is_infinite_once_widens_nothing():
 )
 def test_other_places_of_nan_and_infinity_are_a_difference(want, got):
     found = compare("y", array(*want), array(*got))
-    assert found.reason == "NaN or infinity in other places"
+    (want_first, _), (got_first, _) = want, got
+    assert found.reason == (
+        f"NaN or infinity in other places: {got_first:.7g} at [0], not {want_first:.7g}"
+    )
     assert found.place == (0,)
 
 
@@ -156,3 +160,24 @@ def test_the_first_of_equally_bad_places_is_named(monkeypatch):
     want = np.zeros(6, F4)
     assert compare("y", want, array(0, 1, 0, 1, 0, 1)).place == (1,)
     assert compare("y", want, array(0, 1, 0, np.nan, 0, np.nan)).place == (3,)
+
+
+@pytest.mark.parametrize(
+    ("want", "got", "expected", "found"),
+    [
+        (array(1, 2), array(1, 2, 3), "float32[2]", "float32[3]"),
+        (array(1, 2), np.array([1, 2]), "float32[2]", "int64[2]"),
+        (array(np.nan, 1), array(0.5, 1), "nan", "0.5"),
+        (array(1, 1), array(1, -np.inf), "1", "-inf"),
+        (np.array([2**62 + 1]), np.array([2**62]), str(2**62 + 1), str(2**62)),
+        (np.array([True]), np.array([False]), "True", "False"),
+        (np.array(["a", "b"], object), np.array(["a", "c"], object), "b", "c"),
+    ],
+    ids=["shape", "type", "nan", "infinity", "large", "truth", "text"],
+)
+def test_what_is_and_what_should_be_is_told_apart(want, got, expected, found):
+    check = compare("y", want, got)
+    assert not check.equal
+    assert (check.expected, check.found) == (expected, found)
+    difference = Difference(node="n", op="Op", source="", check=check)
+    assert str(difference).endswith(f"is {found}, should be {expected}")

@@ -1,7 +1,7 @@
 """`straightway verify`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -19,7 +19,7 @@ from straightway.cli.app import (
     request,
     result_console,
 )
-from straightway.report.quantity import printable
+from straightway.report.quantity import plural, printable
 
 
 @app.command("verify")
@@ -41,6 +41,12 @@ def command(
         print_json(
             {
                 "equal": found.equal,
+                "compared": {
+                    "outputs": len(found.outputs) // found.seeds,
+                    "sets": found.seeds,
+                    "interior": len(found.interior),
+                },
+                "note": found.note,
                 "first_difference": str(found.difference) if found.difference else None,
                 "checks": [
                     {
@@ -64,6 +70,16 @@ def command(
         result_console().print(table)
         if found.difference is not None:
             print_lines(str(found.difference))
-        print_lines("equal" if found.equal else "different")
+        print_lines(*said(found))
     if not found.equal:
         raise typer.Exit(1)
+
+
+def said(found: Any) -> list[str]:
+    """What was compared, why not more, and the verdict."""
+    compared = (
+        f"compared: {plural(len(found.outputs) // found.seeds, 'output')} on "
+        f"{plural(found.seeds, 'set')} of inputs, {plural(len(found.interior), 'interior value')}"
+    )
+    verdict = "equal" if found.equal else "different"
+    return [compared, *([found.note] if found.note else []), verdict]

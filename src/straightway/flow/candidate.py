@@ -1,21 +1,27 @@
 """A TFLite file from anywhere: what its inputs take, and how its tensors match the model's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from straightway.errors import InvalidModel, InvalidRequest
-from straightway.flow.inputs import Arrays
+from straightway.errors import InvalidModel, InvalidRequest, Mismatch
+from straightway.flow.inputs import Arrays, read_arrays
+from straightway.ir import Graph, TensorType
 from straightway.tflite.read import Description, TensorEntry, read
+
+Shape = Sequence[int | str]
 
 
 def describe(path: Path) -> Description:
     """Read what stands in the file; raises InvalidRequest where there is none."""
     try:
         return read(path)
-    except OSError as error:
-        raise InvalidRequest(f"{path}: cannot be read: {error}") from error
+    except FileNotFoundError as error:
+        raise InvalidRequest(f"{path}: there is no such file") from error
+    except (OSError, ValueError) as error:  # no access, too long a name, a zero byte in it
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidRequest(f"{path}: cannot be read: {reason}") from error
 
 
 def inputs_of(path: Path, description: Description) -> dict[str, TensorEntry]:
@@ -38,18 +44,92 @@ def inputs_of(path: Path, description: Description) -> dict[str, TensorEntry]:
     return found
 
 
-def feeds(path: Path, description: Description, arrays: Arrays) -> list[np.ndarray]:
-    """The model's inputs as the file takes them: in its order, channels last where it has them so.
+def matched(
+    path: Path, description: Description, names: Sequence[str]
+) -> list[tuple[str, TensorEntry]]:
+    """The file's inputs in the file's order, each with the model's input that it stands for.
 
-    By name where all names are the same, else by position.
+    By name where all names are the same, else by position. Raises Mismatch for another number.
     """
     inputs = inputs_of(path, description)
-    if len(inputs) != len(arrays):
-        raise InvalidRequest(f"{path}: takes {len(inputs)} inputs, the model {len(arrays)}")
-    by_name = inputs.keys() == arrays.keys()
-    ordered = [arrays[name] for name in inputs] if by_name else list(arrays.values())
+    if len(inputs) != len(names):
+        raise Mismatch(
+            f"{path}: is another model's file: it takes {_listed(inputs)}, the model {_listed(names)}"
+        )
+    by_name = inputs.keys() == set(names)
+    return list(zip(inputs if by_name else names, inputs.values(), strict=True))
+
+
+def _listed(names: Iterable[str]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    count = f"{len(quoted)} input{'s' if len(quoted) != 1 else ''}"
+    return f"{count} ({', '.join(quoted)})" if quoted else count
+
+
+def check(path: Path, description: Description, source: Graph) -> None:
+    """Compare what goes in and how much comes out, before anything is run.
+
+    Raises Mismatch with every input that does not fit, both types beside each other. Outputs are
+    compared by their number: what they are shows when both run.
+    """
+    types = {value.name: value.known_type for value in source.inputs}
+    faults = [
+        f"input '{name}': the file takes {_type_of(tensor)}, the model {_shown(types[name])}"
+        for name, tensor in matched(path, description, list(types))
+        if not _takes(tensor, types[name])
+    ]
+    gives, wanted = len(description.main.outputs), len(source.output_names)
+    if gives != wanted:
+        faults.append(f"outputs: the file gives {gives}, the model {wanted}")
+    if faults:
+        raise Mismatch("\n  ".join([f"{path}: is another model's file:", *faults]))
+
+
+def _takes(tensor: TensorEntry, kind: TensorType) -> bool:
+    return np.dtype(tensor.dtype) == kind.dtype and _order(kind.shape, tensor.signature) is not None
+
+
+def _type_of(tensor: TensorEntry) -> str:
+    return f"{tensor.dtype}[{', '.join('?' if s < 0 else str(s) for s in tensor.signature)}]"
+
+
+def _shown(kind: TensorType) -> str:
+    return f"{kind.dtype.name}{list(kind.shape)}"
+
+
+def _order(shape: Shape, declared: Sequence[int]) -> str | None:
+    """How a tensor of the model is stored in the file: as it "is", or its channels "last"."""
+    if _fits(shape, declared):
+        return "is"
+    return "last" if len(shape) > 2 and _fits((shape[0], *shape[2:], shape[1]), declared) else None
+
+
+def _fits(shape: Shape, declared: Sequence[int]) -> bool:
+    """Whether sizes are the same, as far as both are known."""
+    return len(shape) == len(declared) and all(
+        d < 0 or isinstance(s, str) or d == s for s, d in zip(shape, declared, strict=True)
+    )
+
+
+def sizes(path: Path, description: Description, declared: Graph) -> dict[str, tuple[int, ...]]:
+    """The shapes that the file gives to those inputs of the model that have open dimensions."""
+    types = {v.name: v.type.shape for v in declared.inputs if v.type is not None}
+    found: dict[str, tuple[int, ...]] = {}
+    for name, tensor in matched(path, description, [v.name for v in declared.inputs]):
+        given = tensor.signature
+        shape = types.get(name, given)
+        order = _order(shape, given)
+        if order is None or all(isinstance(s, int) for s in shape) or min(given, default=0) < 0:
+            continue
+        found[name] = given if order == "is" else (given[0], given[-1], *given[1:-1])
+    return found
+
+
+def feeds(path: Path, description: Description, arrays: Arrays) -> list[np.ndarray]:
+    """The model's inputs as the file takes them: in its order, channels last where it has them so."""
     return [
-        _as_taken(a, t.signature or t.shape) for a, t in zip(ordered, inputs.values(), strict=True)
+        _as_taken(arrays[name], tensor.signature)
+        for name, tensor in matched(path, description, list(arrays))
     ]
 
 
@@ -63,17 +143,23 @@ def as_model_has(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def _as_taken(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    if array.ndim > 2 and not _fits(array.shape, shape):
-        moved = np.moveaxis(array, 1, -1)
-        if _fits(moved.shape, shape):
-            return moved
-    return array
+    return np.moveaxis(array, 1, -1) if _order(array.shape, shape) == "last" else array
 
 
-def _fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
-    return len(shape) == len(declared) and all(
-        d in (-1, s) for s, d in zip(shape, declared, strict=True)
-    )
+def given(path: Path, source: Path) -> Arrays:
+    """The user's arrays for a file; raises InvalidRequest for a name, type or shape of no input."""
+    inputs = inputs_of(path, describe(path))
+    arrays = read_arrays(source)
+    for name, tensor in inputs.items():
+        array = arrays.get(name)
+        if array is None:
+            raise InvalidRequest(f"{source}: lacks '{name}'; it holds {sorted(arrays)}")
+        if array.dtype != np.dtype(tensor.dtype) or not _fits(array.shape, tensor.signature):
+            raise InvalidRequest(
+                f"{source}: '{name}' is {array.dtype}{list(array.shape)}; "
+                f"the file takes {_type_of(tensor)}"
+            )
+    return {name: arrays[name] for name in inputs}
 
 
 def seeded(path: Path, shapes: Mapping[str, Sequence[int]], seed: int) -> Arrays:
@@ -88,7 +174,11 @@ def seeded(path: Path, shapes: Mapping[str, Sequence[int]], seed: int) -> Arrays
     rng = np.random.default_rng(seed)
     found = {}
     for name, tensor in inputs.items():
-        shape = tuple(shapes.get(name, [abs(d) for d in tensor.signature or tensor.shape]))
+        shape = tuple(shapes.get(name, [abs(d) for d in tensor.signature]))
+        if not _fits(shape, tensor.signature):
+            raise InvalidRequest(
+                f"--shape {name}: {list(shape)} does not fit the file's {_type_of(tensor)}"
+            )
         dtype = np.dtype(tensor.dtype)
         if dtype == np.bool_ or np.issubdtype(dtype, np.integer):
             found[name] = rng.integers(0, 2 if dtype == np.bool_ else 100, shape).astype(dtype)

@@ -150,7 +150,7 @@ def attempt(model: Path, request: Request) -> Conversion:
     ):
         translation, proof = _prepared(model, request, child)
         with files.scratch("draft.tflite", translation.written.data) as draft:
-            found = _prove(model, draft, translation, proof)
+            found = prove(model, draft, translation, proof)
         return _conversion(model, None, translation, found, proof)
 
 
@@ -178,7 +178,7 @@ def _verified(path: Path, target: Path | None, request: Request, child: Child) -
     return _finish(path, target, translation, proof)
 
 
-def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation, _Proof]":
+def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation, Proof]":
     if request.dynamic:
         return _opened(path, request, child)
     request.step("reading")
@@ -188,14 +188,14 @@ def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation,
     translation = translate(source, channels_last_io=request.io == "nhwc")
     # by now the graph tells which tables its integers index
     sets = input_sets(source, request, pinned)
-    return translation, _Proof(child=child, sets=sets, step=request.step)
+    return translation, Proof(child=child, sets=sets, step=request.step)
 
 
-def _opened(path: Path, request: Request, child: Child) -> "tuple[Translation, _Proof]":
+def _opened(path: Path, request: Request, child: Child) -> "tuple[Translation, Proof]":
     """As `_prepared`, with open dimensions: compared at three sizes, or on the user's inputs."""
     request.step("converting at three sizes")
     made = translate_open(path, request.fixed, channels_last_io=request.io == "nhwc")
-    return made.translation, _Proof(child=child, sets=made.sets, step=request.step)
+    return made.translation, Proof(child=child, sets=made.sets, step=request.step)
 
 
 def input_sets(source: Graph, request: Request, pinned: Arrays | None = None) -> list[Arrays]:
@@ -206,7 +206,7 @@ def input_sets(source: Graph, request: Request, pinned: Arrays | None = None) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Proof:
+class Proof:
     """What a verification needs."""
 
     child: Child
@@ -215,7 +215,7 @@ class _Proof:
 
 
 def _finish(
-    path: Path, target: Path | None, translation: Translation, proof: _Proof | None
+    path: Path, target: Path | None, translation: Translation, proof: Proof | None
 ) -> Conversion:
     """Write, verify, and only then put the file in its place."""
     data = translation.written.data
@@ -223,13 +223,13 @@ def _finish(
     if target is None:
         if proof is not None:
             with files.scratch("draft.tflite", data) as draft:
-                found = _prove(path, draft, translation, proof)
+                found = prove(path, draft, translation, proof)
             if not found.equal:
                 raise mismatch(path, None, found)
         return _conversion(path, None, translation, found, proof)
     with files.written(target, data) as draft:
         if proof is not None:
-            found = _prove(path, draft, translation, proof)
+            found = prove(path, draft, translation, proof)
             if not found.equal:
                 kept = target.with_suffix(".mismatch.tflite")
                 files.move(draft, kept)
@@ -237,7 +237,8 @@ def _finish(
     return _conversion(path, target, translation, found, proof)
 
 
-def _prove(path: Path, draft: Path, translation: Translation, proof: _Proof) -> Verification:
+def prove(path: Path, draft: Path, translation: Translation, proof: Proof) -> Verification:
+    """Compare a file of this translation with the model, by all means that there are."""
     proof.step("comparing with onnxruntime")
     feeds = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in proof.sets]
 
@@ -268,7 +269,7 @@ def _conversion(
     target: Path | None,
     translation: Translation,
     found: Verification | None,
-    proof: _Proof | None,
+    proof: Proof | None,
 ) -> Conversion:
     return Conversion(
         model=path,

@@ -27,6 +27,9 @@ MOST_STEPS = 400
 # what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
 DEFAULT_LIMIT = 100
+# first bytes: of an archive, and of one array (numpy.lib.format: MAGIC_PREFIX)
+ARCHIVE, SINGLE_ARRAY = b"PK", b"\x93NUMPY"
+HOW_TO_SAVE = "Write it by numpy.savez(path, **{'INPUT': array}), of numbers or truth values"
 
 
 def pinned_inputs(graph: Graph) -> Arrays:
@@ -128,10 +131,37 @@ def _indexed(node: Node, position: int) -> int | None:
 def read_arrays(path: Path) -> Mapping[str, np.ndarray]:
     """Read an .npz file; raises InvalidRequest for anything else."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
-            return {name: data[name] for name in data.files}
-    except (OSError, ValueError, EOFError, TypeError, *BROKEN_ARCHIVE) as error:
-        raise InvalidRequest(f"{path}: is no .npz file of arrays: {error}") from error
+        with path.open("rb") as file:
+            head = file.read(len(SINGLE_ARRAY))
+            if not head.startswith(ARCHIVE):
+                single = head == SINGLE_ARRAY
+                what = "it is one array (.npy), without a name" if single else f"it begins {head!r}"
+                raise InvalidRequest(f"{path}: is no .npz file of arrays: {what}. {HOW_TO_SAVE}")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as data:
+                return {name: _plain_array(path, data, name) for name in data.files}
+    except FileNotFoundError as error:
+        raise InvalidRequest(f"{path}: there is no such file") from error
+    except OSError as error:
+        raise InvalidRequest(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, TypeError, *BROKEN_ARCHIVE) as error:
+        raise InvalidRequest(
+            f"{path}: is no .npz file of arrays, or is damaged. {HOW_TO_SAVE}"
+        ) from error
+
+
+def _plain_array(path: Path, data: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """One array of the archive; what is no array, or holds Python objects, is refused."""
+    try:
+        array = data[name]
+    except ValueError as error:
+        raise InvalidRequest(
+            f"{path}: '{name}' holds Python objects, which are never unpickled, or is damaged. "
+            f"{HOW_TO_SAVE}"
+        ) from error
+    if not isinstance(array, np.ndarray):
+        raise InvalidRequest(f"{path}: '{name}' is no array. {HOW_TO_SAVE}")
+    return array
 
 
 def load_inputs(path: Path, graph: Graph) -> Arrays:

@@ -1,61 +1,139 @@
 """`verify`: a TFLite file from anywhere against the ONNX model that it should compute."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from straightway.errors import InvalidModel, InvalidRequest, Unsupported
+from straightway.errors import InvalidRequest, StraightwayError
 from straightway.flow.blame import UNFORESEEN
-from straightway.flow.candidate import as_model_has, describe, feeds
-from straightway.flow.convert import Request, input_sets, stored_inputs
-from straightway.flow.reference import references
+from straightway.flow.candidate import as_model_has, check, describe, feeds, sizes
+from straightway.flow.convert import Proof, Request, input_sets, prove
+from straightway.flow.inputs import pinned_inputs, read_arrays
+from straightway.flow.open import translate_open
+from straightway.flow.reference import one_line, references
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation, read, translate
-from straightway.flow.verify import Feed, Verification, verify_file
+from straightway.flow.verify import Verification
 from straightway.ingest.onnx import ShapeRequest
 from straightway.ir import Graph
 from straightway.run import litert
 from straightway.run.process import Child
+from straightway.tflite.read import Description, is_tflite
+
+OTHER_BYTES = (
+    "outputs only: the file is not, byte for byte, what this straightway makes of the model, so that "
+    "its tensors can't be matched with the model's interior values"
+)
+NO_TRANSLATION = "outputs only: straightway does not convert the model: {why}"
 
 
 def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
     """Compare outputs on every set of inputs.
 
     Where the candidate is, byte for byte, what straightway makes of the model, interior values are
-    compared too and the first differing node is named; else only the outputs can be. Inputs and
-    outputs of other converters may have their channels last.
+    compared too and the first differing node is named; else only the outputs can be, and the note
+    says why. Inputs and outputs of other converters may have their channels last. Sizes that the
+    model leaves open are those of the user's arrays, else of the file. Raises Mismatch where the
+    file's inputs or number of outputs are not the model's.
     """
+    _check_order(model, candidate)
     description = describe(candidate)
-    shapes = request.fixed
+    if _is_open(description) and request.inputs is None:
+        kept = _kept_open(model, candidate, request)
+        if kept is not None:
+            return kept
+    shapes = _sized(model, candidate, description, request)
     source = read(model, shapes)
-    sets = input_sets(source, request)
-    translation = _own(model, candidate, shapes, request)
+    check(candidate, description, source)
+    pinned = pinned_inputs(source)
+    own = _own(model, candidate, shapes)
     with Child(engines=["litert", "onnxruntime"]) as child:
-        if translation is not None:
-            fed = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in sets]
-            return verify_file(child, model, candidate, translation, fed)
+        if own.translation is not None:  # whose graph tells which tables its integers index
+            sets = input_sets(own.translation.source, request, pinned)
+            proof = Proof(child=child, sets=sets, step=request.step)
+            return prove(model, candidate, own.translation, proof)
+        sets = input_sets(source, request, pinned)
         checks: list[Check] = []
         for arrays, expected in zip(sets, references(child, model, sets), strict=True):
-            given = feeds(candidate, description, arrays)
-            ran = child.call(litert.run(candidate, given, resize=True))
+            ran = child.call(litert.run(candidate, feeds(candidate, description, arrays)))
             checks += _checks(source, ran, expected.plain, expected.optimised)
-    return Verification(outputs=tuple(checks), interior=(), seeds=len(sets), ran=ran)
+    return Verification(
+        outputs=tuple(checks), interior=(), seeds=len(sets), ran=ran, note=own.reason
+    )
 
 
-def _own(
-    model: Path, candidate: Path, shapes: ShapeRequest, request: Request
-) -> Translation | None:
-    """What straightway makes of the model, if that is the candidate, in whichever layout."""
+def _check_order(model: Path, candidate: Path) -> None:
+    """Refuse arguments that stand in the wrong order, or two files of one format."""
+    if not is_tflite(model):
+        return
+    if is_tflite(candidate):
+        raise InvalidRequest(
+            f"{model}: is a TFLite file, like {candidate}; verify takes MODEL.onnx and MODEL.tflite"
+        )
+    raise InvalidRequest(
+        f"{model}: is a TFLite file: are the arguments swapped? Type: "
+        f"straightway verify {candidate} {model}"
+    )
+
+
+def _is_open(description: Description) -> bool:
+    """Whether the file leaves a dimension of its inputs open."""
+    tensors = description.main.tensors
+    return any(-1 in tensors[index].signature for index in description.main.inputs)
+
+
+def _kept_open(model: Path, candidate: Path, request: Request) -> Verification | None:
+    """Compare at all sizes that conversion compares, if the file is ours with open dimensions."""
     data = candidate.read_bytes()
-    for channels_last in (request.io == "nhwc", request.io != "nhwc"):
+    for channels_last in (False, True):
+        try:
+            made = translate_open(model, request.fixed, channels_last_io=channels_last)
+        except (StraightwayError, *UNFORESEEN):
+            return None  # then it is of someone else, and the outputs can still be compared
+        if made.translation.written.data == data:
+            with Child(engines=["litert", "onnxruntime"]) as child:
+                proof = Proof(child=child, sets=made.sets, step=request.step)
+                return prove(model, candidate, made.translation, proof)
+    return None
+
+
+def _sized(
+    model: Path, candidate: Path, description: Description, request: Request
+) -> ShapeRequest:
+    """What was asked for, and for open inputs the sizes of the user's arrays or of the file."""
+    fixed = request.fixed
+    declared = read(model, replace(fixed, keep_open=True))
+    still_open = [v.name for v in declared.inputs if not v.known_type.is_static]
+    if not still_open:
+        return fixed
+    found: Mapping[str, tuple[int, ...]] = sizes(candidate, description, declared)
+    if request.inputs is not None:
+        arrays = read_arrays(Path(request.inputs))
+        found = {name: tuple(arrays[name].shape) for name in still_open if name in arrays}
+    return replace(fixed, shapes={**found, **fixed.shapes})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Own:
+    """What straightway makes of the model, if that is the candidate; else why not."""
+
+    translation: Translation | None = field(default=None)
+    reason: str = ""
+
+
+def _own(model: Path, candidate: Path, shapes: ShapeRequest) -> _Own:
+    """Translate in either layout, and look whether the candidate is one of the two."""
+    data = candidate.read_bytes()
+    for channels_last in (False, True):
         try:
             made = translate(read(model, shapes), channels_last_io=channels_last)
-        except (Unsupported, InvalidModel, *UNFORESEEN):
-            return None  # then it is of someone else, and the outputs can still be compared
+        except (StraightwayError, *UNFORESEEN) as error:
+            return _Own(reason=NO_TRANSLATION.format(why=one_line(error)))
         if made.written.data == data:
-            return made
-    return None
+            return _Own(translation=made)
+    return _Own(reason=OTHER_BYTES)
 
 
 def _checks(
@@ -67,8 +145,6 @@ def _checks(
     """Match outputs by name, or by position where the names are others."""
     named = ran.named()
     names = source.output_names
-    if len(ran.outputs) != len(names):
-        raise InvalidRequest(f"the file has {len(ran.outputs)} outputs, the model {len(names)}")
     by_name = all(name in named for name in names)
     found = [named[n] for n in names] if by_name else list(ran.outputs)
     return [

@@ -5,7 +5,7 @@ from pathlib import Path
 from straightway.errors import InvalidRequest
 from straightway.flow import candidate
 from straightway.flow.convert import Request, input_sets
-from straightway.flow.inputs import Arrays, read_arrays
+from straightway.flow.inputs import Arrays
 from straightway.flow.translate import read
 from straightway.ingest.onnx import ShapeRequest
 from straightway.run import litert, ort
@@ -35,11 +35,11 @@ def profile(model: Path, request: Request, *, runs: int = 30, threads: int = 1) 
 
 
 def tflite_inputs(model: Path, request: Request) -> Arrays:
-    """The user's arrays, which LiteRT checks, or seeded ones."""
+    """The user's arrays, or seeded ones."""
     if request.dims:
         raise InvalidRequest(
             f"--dim {next(iter(request.dims))}: a .tflite file names no dimensions"
         )
     if request.inputs is not None:
-        return dict(read_arrays(Path(request.inputs)))
+        return candidate.given(model, Path(request.inputs))
     return candidate.seeded(model, request.shapes, request.seeds[0])

@@ -1,5 +1,6 @@
 """The one table of tolerances: `verify`, tests and benchmarks compare by it."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,25 @@ TIMES_REFERENCE_SPREAD = 4.0
 PIECE_ELEMENTS = 2**16
 
 
+Element = float | int | bool | str
+
+
+def shown(element: Element) -> str:
+    """An element as it is told: whole numbers in full, others to seven digits."""
+    return f"{element:.7g}" if isinstance(element, float) else str(element)
+
+
+def type_of(array: np.ndarray) -> str:
+    """Element type and shape."""
+    return f"{array.dtype.name}{list(array.shape)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One compared tensor: the greatest difference, the bound, and where the difference is greatest.
 
-    `want` and `got` are the values there. `reason` says why the tensors differ, "" where they don't.
+    `want` and `got` are the values there; where already the types differ, `got_type` is what was
+    got instead of `want_type`. `reason` says why the tensors differ, "" where they don't.
     """
 
     name: str
@@ -27,14 +42,25 @@ class Check:
     bound: float
     scale: float
     place: tuple[int, ...] = ()
-    want: float = 0.0
-    got: float = 0.0
+    want: Element = 0.0
+    got: Element = 0.0
+    got_type: str = ""
     reason: str = ""
 
     @property
     def equal(self) -> bool:
         """Whether the tensors are equal by the table."""
         return not self.reason
+
+    @property
+    def expected(self) -> str:
+        """What should be: the element, or the type where already that differs."""
+        return f"{self.dtype}{list(self.shape)}" if self.got_type else shown(self.want)
+
+    @property
+    def found(self) -> str:
+        """What is, likewise."""
+        return self.got_type or shown(self.got)
 
     @property
     def relative_error(self) -> float:
@@ -50,8 +76,9 @@ def compare(name: str, want: np.ndarray, got: np.ndarray, other: np.ndarray | No
     """
     plain: dict[str, Any] = {"name": name, "shape": tuple(want.shape), "dtype": want.dtype.name}
     if got.shape != want.shape or got.dtype != want.dtype:
-        reason = f"is {got.dtype.name}{list(got.shape)}, not {want.dtype.name}{list(want.shape)}"
-        return Check(**plain, max_error=np.inf, bound=0.0, scale=1.0, reason=reason)
+        given = type_of(got)
+        reason = f"is {given}, not {type_of(want)}"
+        return Check(**plain, max_error=np.inf, bound=0.0, scale=1.0, got_type=given, reason=reason)
     relative = RELATIVE.get(want.dtype.name)
     if want.size == 0:
         return Check(**plain, max_error=0.0, bound=0.0, scale=1.0)
@@ -65,7 +92,10 @@ def _exact(plain: dict[str, Any], want: np.ndarray, got: np.ndarray) -> Check:
     if not wrong.any():
         return Check(**plain, max_error=0.0, bound=0.0, scale=1.0)
     place = tuple(int(k) for k in np.argwhere(wrong)[0])
-    error = abs(float(want[place]) - float(got[place]))
+    wanted, given = (
+        array[place].item() if want.dtype != object else str(array[place]) for array in (want, got)
+    )
+    error = math.inf if isinstance(wanted, str) else float(abs(wanted - given))
     reason = f"{int(wrong.sum()):,} of {want.size:,} elements differ"
     return Check(
         **plain,
@@ -73,8 +103,8 @@ def _exact(plain: dict[str, Any], want: np.ndarray, got: np.ndarray) -> Check:
         bound=0.0,
         scale=1.0,
         place=place,
-        want=float(want[place]),
-        got=float(got[place]),
+        want=wanted,
+        got=given,
         reason=reason,
     )
 
@@ -115,15 +145,18 @@ def _close(
             place = number * PIECE_ELEMENTS + int(ranked.argmax())
     index = tuple(int(k) for k in np.unravel_index(place, want.shape))
     reason = "" if errors <= bound else f"differs by {errors:.4g}; allowed {bound:.4g}"
+    wanted, given = float(want[index]), float(got[index])
     if not alike:
-        reason = "NaN or infinity in other places"
+        reason = (
+            f"NaN or infinity in other places: {shown(given)} at {list(index)}, not {shown(wanted)}"
+        )
     return Check(
         **plain,
         max_error=errors,
         bound=bound,
         scale=scale,
         place=index,
-        want=float(want[index]),
-        got=float(got[index]),
+        want=wanted,
+        got=given,
         reason=reason,
     )

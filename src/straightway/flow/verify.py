@@ -39,7 +39,7 @@ class Difference:
         place = f" at {list(self.check.place)}" if self.check.place else ""
         return (
             f"first differing node: {self.op} '{self.node}': '{self.check.name}'{place} is "
-            f"{self.check.got:.7g}, should be {self.check.want:.7g}"
+            f"{self.check.found}, should be {self.check.expected}"
         )
 
 

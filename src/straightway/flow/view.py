@@ -133,9 +133,9 @@ def _difference(found: Difference | None) -> FirstDifference | None:
     return FirstDifference(
         node=found.node,
         op=found.op,
-        element=f"{found.check.name}{list(found.check.place)}",
-        expected=f"{found.check.want:.7g}",
-        got=f"{found.check.got:.7g}",
+        element=f"{found.check.name}{list(found.check.place) if found.check.place else ''}",
+        expected=found.check.expected,
+        got=found.check.found,
         source=found.source,
     )
 

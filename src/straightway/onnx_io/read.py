@@ -60,10 +60,10 @@ def parse(path: Path) -> onnx.ModelProto:
         return onnx.ModelProto.FromString(data)  # type: ignore[no-any-return]
     except (google.protobuf.message.DecodeError, ValueError, RuntimeError) as error:
         known = next((what for at, magic, what in OTHER_FORMATS if data[at:].startswith(magic)), "")
-        found = f"it is {known}" if known else f"or is truncated ({len(data):,} bytes)"
-        raise InvalidModel(
-            f"{path}: is not an ONNX model, {found}: {_first_line(error)}"
-        ) from error
+        found = (
+            f"it is {known}" if known else f"or it is damaged or truncated ({len(data):,} bytes)"
+        )
+        raise InvalidModel(f"{path}: is not an ONNX model, {found}") from error
 
 
 def _file_bytes(path: Path) -> bytes:
@@ -82,7 +82,8 @@ def _file_bytes(path: Path) -> bytes:
             )
         return path.read_bytes()
     except (OSError, ValueError) as error:  # no access, too long a name, a zero byte in it
-        raise InvalidRequest(f"{path}: cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidRequest(f"{path}: cannot be read: {reason}") from error
 
 
 def _check_frame(proto: onnx.ModelProto, path: Path) -> None:

@@ -49,12 +49,11 @@ def run(
     *,
     delegate: bool = True,
     interior: Sequence[int] = (),
-    resize: bool = False,
 ) -> Call[Ran]:
     """Run a file once, single-threaded, by XNNPACK or (`delegate=False`) by the built-in kernels.
 
     `inputs` stand in the file's order, or under signature or tensor names; open dimensions take the
-    arrays' sizes, with `resize` fixed ones too. `interior` are indices of tensors to return as well; a delegate does not keep
+    arrays' sizes. `interior` are indices of tensors to return as well; a delegate does not keep
     those, so they imply `delegate=False`.
     """
     names, arrays = _split(inputs)
@@ -66,7 +65,6 @@ def run(
             "inputs": names,
             "delegate": delegate,
             "interior": [int(index) for index in interior],
-            "resize": resize,
         },
         arrays=arrays,
         decode=_ran,

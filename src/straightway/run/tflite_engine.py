@@ -74,19 +74,13 @@ def in_order(
         ) from error
 
 
-def feed(
-    interpreter: Interpreter,
-    names: Sequence[str] | None,
-    arrays: Sequence[Array],
-    *,
-    resize: bool = False,
-) -> None:
-    """Resize where the file leaves a dimension open (anywhere if told), allocate, set the inputs."""
+def feed(interpreter: Interpreter, names: Sequence[str] | None, arrays: Sequence[Array]) -> None:
+    """Resize where the file leaves a dimension open, allocate, set the inputs."""
     ordered = in_order(interpreter, names, arrays)
     details = interpreter.get_input_details()
     for detail, array in zip(details, ordered, strict=True):
         if tuple(detail["shape"]) != array.shape:
-            _resize(interpreter, detail, array, anywhere=resize)
+            _resize(interpreter, detail, array)
     try:
         interpreter.allocate_tensors()
     except (RuntimeError, ValueError) as error:
@@ -98,14 +92,12 @@ def feed(
             raise InvalidRequest(f"LiteRT refuses input {detail['name']}: {error}") from error
 
 
-def _resize(
-    interpreter: Interpreter, detail: Mapping[str, Any], array: Array, *, anywhere: bool
-) -> None:
+def _resize(interpreter: Interpreter, detail: Mapping[str, Any], array: Array) -> None:
     signature = tuple(int(size) for size in detail["shape_signature"])
     fits = len(signature) == array.ndim and all(
         size in (-1, given) for size, given in zip(signature, array.shape, strict=True)
     )
-    if not fits and not anywhere:
+    if not fits:
         raise InvalidRequest(
             f"input {detail['name']} has shape {list(signature)}; got {list(array.shape)}"
         )
@@ -153,7 +145,7 @@ def run(params: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[dict[str, A
     interpreter = _kept(
         params["path"], delegate=params["delegate"] and not interior, keep_all=bool(interior)
     )
-    feed(interpreter, params["inputs"], arrays, resize=params["resize"])
+    feed(interpreter, params["inputs"], arrays)
     invoke(interpreter)
     details = interpreter.get_output_details()
     results = [output(interpreter, one) for one in details]
@@ -210,11 +202,10 @@ def _with_true_shapes(
 ) -> Interpreter:
     """One whose tensors have the shapes of this run: a delegate keeps those of the file."""
     details = interpreter.get_input_details()
-    resize = bool(params.get("resize"))
-    if not resize and all(-1 not in detail["shape_signature"] for detail in details):
+    if all(-1 not in detail["shape_signature"] for detail in details):
         return interpreter
     plain = open_model(params["path"], delegate=False)
-    feed(plain, params["inputs"], arrays, resize=resize)
+    feed(plain, params["inputs"], arrays)
     return plain
 
 

@@ -90,6 +90,15 @@ class Description:
         return self.subgraphs[0]
 
 
+def is_tflite(path: Path) -> bool:
+    """Whether a file can be read and begins as a TFLite model does."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(SMALLEST_BYTES)[4:8] == IDENTIFIER
+    except (OSError, ValueError):  # whoever reads it says what is wrong
+        return False
+
+
 def read(path: Path) -> Description:
     """Describe a file, mapped into memory.
 
@@ -111,12 +120,16 @@ def describe(
     """Describe a flatbuffer. Raises InvalidModel where it is none, or where it is damaged."""
     size = len(data)
     if size < SMALLEST_BYTES or bytes(data[4:8]) != IDENTIFIER:
-        raise InvalidModel(f"{subject}: a TFLite model has {IDENTIFIER!r} at byte 4; this has not")
+        raise InvalidModel(
+            f"{subject}: is not a TFLite model: one has {IDENTIFIER.decode()!r} at byte 4; this has "
+            f"{bytes(data[4:8])!r}"
+        )
     try:
         return _Reader(data, subject).description()
     except _DAMAGED as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InvalidModel(f"{subject}: the file is damaged or truncated: {first[:200]}") from error
+        raise InvalidModel(
+            f"{subject}: is damaged or truncated: its {size:,} bytes point at data that are not there"
+        ) from error
 
 
 class _Reader:
