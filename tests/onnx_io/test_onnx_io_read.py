@@ -301,7 +301,7 @@ def test_the_twin_varies_what_is_of_one_value_and_nothing_else(tmp_path):
     path = save(
         model(nodes, [tensor("x", [2, 5])], [tensor("y", None)], constants), tmp_path / "m.onnx"
     )
-    made = onnx.load_model_from_string(varied(path, 0))
+    made = onnx.load(varied(path, 0, tmp_path))
     found = {t.name: onnx.numpy_helper.to_array(t) for t in made.graph.initializer}
     np.testing.assert_array_equal(found["v"], constants["v"])
     assert len(np.unique(found["w"])) == 35
@@ -311,8 +311,8 @@ def test_the_twin_varies_what_is_of_one_value_and_nothing_else(tmp_path):
 
 
 def test_there_is_no_twin_of_varied_or_distant_weights(tmp_path):
-    assert varied(save(convolutions(), tmp_path / "a.onnx"), 0) is None
-    assert varied(beside()(tmp_path), 0) is None
+    assert varied(save(convolutions(), tmp_path / "a.onnx"), 0, tmp_path) is None
+    assert varied(beside()(tmp_path), 0, tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_filled_weights_are_varied_too(shape, value, tmp_path):
     path = save(
         model(nodes, [tensor("x", [2, 5])], [tensor("y", None)], {"s": shape}), tmp_path / "m.onnx"
     )
-    made = onnx.load_model_from_string(varied(path, 0))
+    made = onnx.load(varied(path, 0, tmp_path))
     assert [n.op_type for n in made.graph.node] == ["MatMul"]
     (found,) = [t for t in made.graph.initializer if t.name == "w"]
     assert list(found.dims) == [5, 7]

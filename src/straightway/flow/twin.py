@@ -6,9 +6,10 @@ Such a model is checked a second time as its twin, the same graph with varied we
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from straightway.errors import Unsupported
-from straightway.flow.files import scratch
+from straightway.flow.files import failed, scratch
 from straightway.flow.tolerance import Check
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.verify import Feed, Verification, verify_file
@@ -33,11 +34,11 @@ def with_twin(
     found: Verification, child: Child, model: Path, translation: Translation, feeds: Sequence[Feed]
 ) -> Verification:
     """Add the comparison of the twin, its values marked as such."""
-    data = varied(model, SEED)
-    if data is None:
-        return found
     shapes = {v.name: v.shape for v in translation.source.inputs}
-    with scratch(f"twin of {model.name}", data) as path:
+    with TemporaryDirectory(prefix="straightway-") as folder:
+        path = _varied(model, Path(folder))
+        if path is None:
+            return found
         try:
             twin = translate(
                 read(path, ShapeRequest(shapes=shapes)),
@@ -52,6 +53,13 @@ def with_twin(
         interior=(*found.interior, *map(_marked, (*second.outputs, *second.interior))),
         difference=found.difference or second.difference,
     )
+
+
+def _varied(model: Path, folder: Path) -> Path | None:
+    try:
+        return varied(model, SEED, folder)
+    except OSError as error:
+        raise failed(folder, error, 0) from error
 
 
 def _marked(check: Check) -> Check:

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import onnx
+import onnx.helper
 import onnx.numpy_helper
 
 from straightway.onnx_io.check import tensors
@@ -25,19 +28,47 @@ def is_uniform(array: np.ndarray) -> bool:
     )
 
 
-def varied(path: Path, seed: int) -> bytes | None:
-    """The model with every tensor of one value replaced by random ones around that value.
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """A file beside the twin that takes its weights, one after the other."""
 
-    None where there is no such tensor, or the weights lie outside the file. Values stay positive
-    where they were, so that variances and scales remain valid.
+    file: BinaryIO
+    name: str
+    rng: np.random.Generator
+
+    def around(self, array: np.ndarray, name: str) -> onnx.TensorProto:
+        """Write random numbers around the value of a uniform tensor; they lie outside the model."""
+        made = _around(array, self.rng)
+        tensor = onnx.TensorProto(
+            name=name,
+            dims=array.shape,
+            data_type=onnx.helper.np_dtype_to_tensor_dtype(array.dtype),
+            data_location=onnx.TensorProto.EXTERNAL,
+        )
+        where = {"location": self.name, "offset": self.file.tell(), "length": made.nbytes}
+        for key, value in where.items():
+            tensor.external_data.add(key=key, value=str(value))
+        made.tofile(self.file)
+        return tensor
+
+
+def varied(path: Path, seed: int, folder: Path) -> Path | None:
+    """Write the model into `folder`, every tensor of one value replaced by random ones around it.
+
+    They lie in a file of their own, so that nobody need hold them. None where there is no such
+    tensor, or the weights lie outside the file. Values stay positive where they were, so that
+    variances and scales remain valid. Raises OSError.
     """
     model = onnx.load(str(path), load_external_data=False)
     graph = model.graph
     if any(t.data_location == onnx.TensorProto.EXTERNAL for t in tensors(graph)):
         return None
-    rng = np.random.default_rng(seed)
-    changed = _vary_initializers(graph, rng) + _vary_fills(graph, rng)
-    return model.SerializeToString() if changed else None
+    twin = folder / "twin.onnx"
+    with (folder / "twin.weights").open("wb") as file:
+        weights = _Weights(file, "twin.weights", np.random.default_rng(seed))
+        changed = _vary_initializers(graph, weights) + _vary_fills(graph, weights)
+    twin.write_bytes(model.SerializeToString())
+    return twin if changed else None
 
 
 def _around(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -47,19 +78,19 @@ def _around(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(spread * value if value else 0.1 * spread).astype(array.dtype)
 
 
-def _vary_initializers(graph: onnx.GraphProto, rng: np.random.Generator) -> int:
+def _vary_initializers(graph: onnx.GraphProto, weights: _Weights) -> int:
     changed = 0
     for tensor in graph.initializer:
         if tensor.data_type not in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16):
             continue
         array = onnx.numpy_helper.to_array(tensor)
         if is_uniform(array):
-            tensor.CopyFrom(onnx.numpy_helper.from_array(_around(array, rng), tensor.name))
+            tensor.CopyFrom(weights.around(array, tensor.name))
             changed += 1
     return changed
 
 
-def _vary_fills(graph: onnx.GraphProto, rng: np.random.Generator) -> int:
+def _vary_fills(graph: onnx.GraphProto, weights: _Weights) -> int:
     """Make initializers of the ConstantOfShape nodes whose shape the file holds."""
     shapes = {t.name: t for t in graph.initializer}
     for node in graph.node:
@@ -70,8 +101,7 @@ def _vary_fills(graph: onnx.GraphProto, rng: np.random.Generator) -> int:
         filled = _filled(node, shapes)
         if filled is None:
             continue
-        array = _around(filled, rng)
-        graph.initializer.append(onnx.numpy_helper.from_array(array, node.output[0]))
+        graph.initializer.append(weights.around(filled, node.output[0]))
         graph.node.remove(node)
         changed += 1
     return changed
