@@ -10,10 +10,9 @@ from straightway.domains.dynamic import unify
 from straightway.domains.sizes import POINTS
 from straightway.errors import Bug, InvalidModel, NotYet, Unsupported
 from straightway.flow.inputs import Arrays, make_inputs
-from straightway.flow.translate import Translation, read, translate
+from straightway.flow.translate import Translation, read, rewritten, translate
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.remark import Remark
-from straightway.tflite.write import write
 
 STEP = "flow.open"
 # Sizes to try: odd and even ones where the model takes them, else multiples of what it halves. All
@@ -120,11 +119,8 @@ def _translated(
     names = [value.name for value in first.source.inputs]
     unify([t.layout.graph for t in made], [(names.index(name), dim) for name, dim in batch])
     text = f"{', '.join(symbols)} stay open: shown as −1 in the shape signature"
-    opened = replace(
-        first,
-        written=write(first.layout.graph),
-        remarks=(*first.remarks, Remark(kind="done", step=STEP, text=text)),
-    )
+    first = replace(first, remarks=(*first.remarks, Remark(kind="done", step=STEP, text=text)))
+    opened = rewritten(first)
     sets = [make_inputs(t.source, seed) for seed, t in enumerate(made)]
     sets.append({name: np.resize(a, shapes[POINTS][name]) for name, a in sets[0].items()})
     if batch:

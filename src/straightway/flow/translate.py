@@ -7,6 +7,7 @@ from pathlib import Path
 
 from straightway.domains.dynamic import unify
 from straightway.domains.layout import Layout, lay_out
+from straightway.domains.packing import pack
 from straightway.errors import InvalidModel, NotYet, Unsupported
 from straightway.flow import counted, limits
 from straightway.ingest.onnx import ShapeRequest, ingest
@@ -108,7 +109,13 @@ def _joined(source: Graph, *, channels_last_io: bool) -> Translation:
         for sample in counted.samples(source)
     ]
     unify([one.layout.graph for one in made], [])
-    return replace(made[0], written=write(made[0].layout.graph))
+    return rewritten(made[0])
+
+
+def rewritten(joined: Translation) -> Translation:
+    """Write the graph of a translation once it holds at every size."""
+    remarks = (*joined.remarks, *pack(joined.layout.graph))
+    return replace(joined, written=write(joined.layout.graph), remarks=remarks)
 
 
 def _translate(source: Graph, *, channels_last_io: bool, any_size: bool) -> Translation:
@@ -121,6 +128,8 @@ def _translate(source: Graph, *, channels_last_io: bool, any_size: bool) -> Tran
     remarks += [*lowered.remarks, *preparation.after(lowered.graph)]
     watch.lap("lower")
     layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=channels_last_io)
+    if not any_size:
+        remarks += pack(layout.graph)
     verify(layout.graph, typed=True)
     remarks += layout.plan.remarks()
     watch.lap("layout")
