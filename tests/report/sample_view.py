@@ -4,8 +4,9 @@ import random
 from dataclasses import dataclass, field, replace
 
 from straightway.remark import Remark
-from straightway.report.summary import category_times, group_refusals, roofline
+from straightway.report.summary import category_times, group_refusals
 from straightway.report.view import (
+    Bandwidth,
     FirstDifference,
     Latency,
     LayoutConversion,
@@ -15,6 +16,7 @@ from straightway.report.view import (
     Partition,
     Plan,
     ResultFile,
+    Roofline,
     StepTime,
     Timing,
     ValueCheck,
@@ -27,7 +29,11 @@ MACHINE = Machine(
     threads=1,
     clock="thread CPU time",
     peak_gmacs=58.4,
-    peak_gbs=21.7,
+    bandwidths=(
+        Bandwidth(bytes=65_536, gbs=410.0),
+        Bandwidth(bytes=1_048_576, gbs=205.0),
+        Bandwidth(bytes=16_777_216, gbs=21.7),
+    ),
 )
 CONVOLUTION = "Convolution (NHWC, F32) IGEMM"
 POINTWISE = "Convolution (NHWC, F32) GEMM"
@@ -50,8 +56,9 @@ class Builder:
         elements = shape[0] * shape[1] * shape[2] * shape[3]
         moved = int(4 * elements * (1 + reads))
         near *= self.noise.uniform(0.8, 1.15)
-        limit_ns = max(macs / MACHINE.peak_gmacs, moved / MACHINE.peak_gbs)
-        time_ns = round(limit_ns / near + 90, 1)
+        limit_gbs = next((b.gbs for b in MACHINE.bandwidths if moved <= b.bytes), 21.7)
+        compute_ns, memory_ns = macs / MACHINE.peak_gmacs, moved / limit_gbs
+        time_ns = round(max(compute_ns, memory_ns) / near + 90, 1)
         module = more.pop("module", "model.0")
         partition = more.pop("partition", 0)
         self.rows.append(
@@ -64,7 +71,13 @@ class Builder:
                 spread_ns=round(time_ns * self.noise.uniform(0.01, 0.06), 1),
                 macs=macs,
                 moved_bytes=moved,
-                roofline=roofline(macs=macs, moved_bytes=moved, time_ns=time_ns, machine=MACHINE),
+                roofline=Roofline(
+                    gmacs=macs / time_ns or None,
+                    gbs=moved / time_ns,
+                    limit_gbs=limit_gbs,
+                    percent_of_peak=100 * max(compute_ns, memory_ns) / time_ns,
+                    bound="compute" if compute_ns > memory_ns else "memory",
+                ),
                 place="builtin" if partition is None else f"xnnpack #{partition + 1}",
                 partition=partition,
                 origins=more.pop("origins", (f"{onnx_path(module)}/{kind.title()}",)),

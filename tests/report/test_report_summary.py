@@ -15,11 +15,9 @@ from straightway.report.summary import (
     missed_remarks,
     overhead_share,
     peak_share,
-    roofline,
+    peaks_text,
 )
-from straightway.report.view import Machine, OperatorRow
-
-MACHINE = Machine(cpu="test", peak_gmacs=50.0, peak_gbs=20.0)
+from straightway.report.view import Bandwidth, Machine, OperatorRow, Roofline
 
 
 def row(index, category, time_ns):
@@ -52,36 +50,25 @@ def test_nothing_measured_has_no_shares():
     assert category_times([], 0) == ()
 
 
-def test_roofline_of_a_compute_bound_operator():
-    # 4000 MAC over 100 bytes in 160 ns: 25 GMAC/s of 50, 0.625 GB/s of 20.
-    found = roofline(macs=4000, moved_bytes=100, time_ns=160, machine=MACHINE)
-    assert (found.gmacs, found.gbs) == (25.0, 0.625)
-    assert (found.percent_of_peak, found.bound) == (50.0, "compute")
-
-
-def test_roofline_of_memory_bound_operators():
-    found = roofline(macs=100, moved_bytes=1000, time_ns=100, machine=MACHINE)
-    assert (found.percent_of_peak, found.bound) == (50.0, "memory")
-    found = roofline(macs=0, moved_bytes=1000, time_ns=100, machine=MACHINE)
-    assert (found.gmacs, found.gbs, found.bound) == (None, 10.0, "memory")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"time_ns": None}, {"time_ns": 0}, {"moved_bytes": 0}, {"machine": None},
-     {"machine": Machine(cpu="unknown")}],
-)  # fmt: skip
-def test_roofline_is_unknown_where_a_number_is_missing(change):
-    given = {"macs": 10, "moved_bytes": 10, "time_ns": 10.0, "machine": MACHINE, **change}
-    assert roofline(**given) is None
+def test_the_peaks_are_told_where_the_bandwidth_falls():
+    rates = [(16_000, 500.0), (64_000, 490.0), (10**6, 300.0), (10**7, 100.0), (10**8, 90.0)]
+    machine = Machine(
+        cpu="test",
+        peak_gmacs=50.0,
+        bandwidths=tuple(Bandwidth(bytes=moved, gbs=gbs) for moved, gbs in rates),
+    )
+    assert peaks_text(machine) == (
+        "measured peaks: 50.0 GMAC/s; GB/s by bytes moved: "
+        "500 at 16.0 kB, 300 at 1.00 MB, 100 at 10.0 MB"
+    )
+    assert peaks_text(Machine(cpu="test")) == peaks_text(None) == ""
 
 
 def test_ideal_time_never_exceeds_the_measured_one():
     fast = replace(
         row(0, "matrix", 100),
-        roofline=roofline(macs=10_000, moved_bytes=8, time_ns=100, machine=MACHINE),
+        roofline=Roofline(gmacs=100.0, gbs=0.08, percent_of_peak=200.0, bound="compute"),
     )
-    assert fast.roofline.percent_of_peak == 200
     assert ideal_ns(fast) == 100
     assert ideal_ns(row(0, "matrix", 100)) == 100
 

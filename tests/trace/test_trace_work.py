@@ -73,13 +73,19 @@ def test_bytes(kind, inputs, outputs, dtype, expected):
     assert moved_bytes(op(kind, inputs, outputs, dtype)) == expected
 
 
+def test_an_operand_that_is_read_twice_moves_once():
+    x, other = (Tensor(name=name, shape=(10,), dtype="float32") for name in "xo")
+    square = Op(index=0, kind="MUL", inputs=(x, x), outputs=(other,))
+    assert moved_bytes(square) == 80
+
+
 def test_sizes_of_one_tensor():
     assert size_bytes(Tensor(shape=(3,), dtype="int4")) == 2
     assert elements(Tensor(shape=())) == 1
     assert elements(Tensor(shape=(2, -1))) is None
 
 
-PEAK = Peak(gmacs={"float32": 100.0}, copies=((1000, 50.0), (100_000, 10.0)), method="by hand")
+PEAK = Peak(gmacs={"float32": 100.0}, bandwidths=((1000, 50.0), (100_000, 10.0)), method="hand")
 
 
 def test_the_roofline_takes_the_slower_limit():
@@ -93,6 +99,13 @@ def test_the_roofline_takes_the_slower_limit():
     small = rate(op("FULLY_CONNECTED", [(1, 10)] * 2, [(1, 1)]), 10.0, PEAK)
     assert small is not None
     assert (small.bound, small.roofline) == ("memory", pytest.approx(84 / 50 / 10))
+    assert small.limit_gbs == pytest.approx(50.0)
+
+
+def test_what_fits_no_cache_is_held_against_memory_and_what_fits_against_the_cache():
+    small, large = (op("ADD", [(length,)] * 2, [(length,)]) for length in (80, 8_000_000))
+    assert rate(small, 12 * 80 / 50, PEAK).roofline == pytest.approx(1.0)
+    assert rate(large, 12 * 8_000_000 / 10, PEAK).roofline == pytest.approx(1.0)
 
 
 def test_compute_bound_where_multiplications_are_many():
@@ -102,11 +115,13 @@ def test_compute_bound_where_multiplications_are_many():
     assert (got.bound, got.roofline) == ("compute", pytest.approx(0.5))
 
 
-def test_beyond_the_largest_copy_its_rate_holds():
-    assert PEAK.bandwidth_gbs(10**9) == 10.0
-    assert PEAK.bandwidth_gbs(10) == 50.0
+def test_bandwidth_falls_evenly_between_measured_sizes_and_holds_beyond_them():
+    assert PEAK.bandwidth_gbs(10**9) == pytest.approx(10.0)
+    assert PEAK.bandwidth_gbs(10) == pytest.approx(50.0)
+    # half of the way in size and in rate, both as logarithms
+    assert PEAK.bandwidth_gbs(10_000) == pytest.approx((50.0 * 10.0) ** 0.5)
     assert PEAK.limit_ns(1000, 0, "float32") == 10.0
-    assert PEAK.limit_ns(1000, 500, "int64") == 10.0
+    assert PEAK.limit_ns(1000, 500, "int64") == pytest.approx(10.0)
 
 
 def test_unknown_work_has_no_rate():

@@ -12,6 +12,7 @@ from straightway.ir import Node
 from straightway.report.quantity import plural
 from straightway.report.summary import category_times
 from straightway.report.view import (
+    Bandwidth,
     CategoryTime,
     FirstDifference,
     Latency,
@@ -149,7 +150,10 @@ def _machine(measurement: Measurement | None) -> Machine | None:
         threads=run.threads,
         clock=run.clock,
         peak_gmacs=peak.gmacs.get("float32") if peak is not None else None,
-        peak_gbs=peak.copies[-1][1] if peak is not None and peak.copies else None,
+        bandwidths=tuple(
+            Bandwidth(bytes=moved, gbs=rate)
+            for moved, rate in (peak.bandwidths if peak is not None else ())
+        ),
     )
 
 
@@ -256,6 +260,7 @@ def _roofline(index: int, time_ns: float | None, scale: _Scale) -> Roofline | No
     return Roofline(
         gmacs=found.gmacs or None,
         gbs=found.gbs,
+        limit_gbs=found.limit_gbs,
         percent_of_peak=100 * found.roofline,
         bound="compute" if found.bound == "compute" else "memory",
     )

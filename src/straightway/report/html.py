@@ -111,6 +111,7 @@ def render_html(view: View) -> str:
         longest_ns=max((row.time_ns or 0.0 for row in view.operators), default=0.0),
         time_text=_time_text(view),
         plan_text=plan_text(view.plan) if view.plan else "",
+        peaks_text=summary.peaks_text(view.machine),
         checks_text=_checks_text(view),
         refused_nodes=sum(len(refusal.nodes) for refusal in view.refusals),
         remark_groups=_remark_groups(view),

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from straightway.report.quantity import dimensions, printable
-from straightway.report.view import CATEGORIES, UNACCOUNTED, OperatorRow, View
+from straightway.report.view import CATEGORIES, UNACCOUNTED, Machine, OperatorRow, View
 
 _KIND, _SOURCE = 60, 200
 _REMARK = 300
@@ -37,13 +37,12 @@ def page_data(view: View) -> str:
     strings = Strings()
     names = list(dict.fromkeys([item.name for item in view.categories]))
     names += sorted({row.category for row in view.operators} - set(names))
-    machine = view.machine
     data = {
         "categories": [[printable(name, 40), category_class(name)] for name in names],
         "operators": [_operator(row, names, strings) for row in view.operators],
         "rest": next((_short(i.time_ns) for i in view.categories if i.name == UNACCOUNTED), None),
         "conversions": _conversions(view, strings),
-        "peaks": [machine.peak_gmacs, machine.peak_gbs] if machine else [None, None],
+        "peaks": _peaks(view.machine),
         "strings": strings.texts,
     }
     return script_safe(data)
@@ -71,6 +70,7 @@ def _operator(row: OperatorRow, categories: list[str], strings: Strings) -> list
         _short(row.share),
         _short(rated.gmacs) if rated else None,
         _short(rated.gbs) if rated else None,
+        _short(rated.limit_gbs) if rated else None,
         _short(rated.percent_of_peak) if rated else None,
         0 if rated is None or rated.bound == "compute" else 1,
         strings.number(row.place, _KIND),
@@ -80,6 +80,15 @@ def _operator(row: OperatorRow, categories: list[str], strings: Strings) -> list
         strings.number(row.source),
         strings.number(f"{row.dtype} {dimensions(row.output_shape)}" if row.dtype else ""),
         _numbers(row.remarks, strings, _REMARK),
+    ]
+
+
+def _peaks(machine: Machine | None) -> list[Any]:
+    if machine is None:
+        return [None, []]
+    return [
+        _short(machine.peak_gmacs),
+        [[one.bytes, _short(one.gbs)] for one in machine.bandwidths],
     ]
 
 

@@ -6,6 +6,7 @@ Whoever builds a `View` calls these, so that every report counts in the same way
 from collections.abc import Iterable, Sequence
 
 from straightway.remark import Remark
+from straightway.report.quantity import significant, size
 from straightway.report.view import (
     CATEGORIES,
     OVERHEAD,
@@ -15,9 +16,11 @@ from straightway.report.view import (
     OperatorRow,
     Refusal,
     RefusedNode,
-    Roofline,
     View,
 )
+
+# A bandwidth is listed where it is below this share of the one listed before.
+_FALLEN = 0.8
 
 
 def category_times(operators: Sequence[OperatorRow], run_ns: float) -> tuple[CategoryTime, ...]:
@@ -51,29 +54,19 @@ def category_rank(name: str) -> tuple[int, bool, str]:
     return CATEGORIES.index(name if known else "other"), known, name
 
 
-def roofline(
-    *, macs: int, moved_bytes: int, time_ns: float | None, machine: Machine | None
-) -> Roofline | None:
-    """How near an operator came to the machine's limit, or None where that can't be said.
+def peaks_text(machine: Machine | None) -> str:
+    """The peaks that operators are held against, or "": bandwidths by the bytes moved.
 
-    The limit of an operator with `macs` multiply-accumulates that moves `moved_bytes` is the lower
-    of the peak of arithmetic and the peak of memory at its intensity (Williams, Waterman,
-    Patterson, "Roofline", CACM 52(4), 2009). A MAC per ns is a GMAC/s, a byte per ns a GB/s.
+    Sizes at which the bandwidth has hardly fallen are left out.
     """
-    if not time_ns or machine is None or not machine.peak_gbs or moved_bytes <= 0:
-        return None
-    gbs = moved_bytes / time_ns
-    memory_percent = 100 * gbs / machine.peak_gbs
-    if not macs or not machine.peak_gmacs:
-        return Roofline(gmacs=None, gbs=gbs, percent_of_peak=memory_percent, bound="memory")
-    gmacs = macs / time_ns
-    compute_percent = 100 * gmacs / machine.peak_gmacs
-    return Roofline(
-        gmacs=gmacs,
-        gbs=gbs,
-        percent_of_peak=max(compute_percent, memory_percent),
-        bound="compute" if compute_percent >= memory_percent else "memory",
-    )
+    if machine is None or not machine.peak_gmacs or not machine.bandwidths:
+        return ""
+    steps = [machine.bandwidths[0]]
+    for one in machine.bandwidths:
+        if one.gbs < _FALLEN * steps[-1].gbs:
+            steps.append(one)
+    rates = ", ".join(f"{significant(one.gbs)} at {size(one.bytes)}" for one in steps)
+    return f"measured peaks: {significant(machine.peak_gmacs)} GMAC/s; GB/s by bytes moved: {rates}"
 
 
 def group_refusals(remarks: Iterable[Remark]) -> tuple[Refusal, ...]:

@@ -8,7 +8,7 @@ from straightway.errors import InvalidRequest
 from straightway.remark import Remark
 from straightway.report.codec import decode, encode
 
-VIEW_VERSION = 1
+VIEW_VERSION = 2
 """Raised whenever a field is added, removed or changes its meaning."""
 
 # The order in which categories are shown: what computes, then what only moves or converts, then
@@ -40,14 +40,26 @@ class ResultFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bandwidth:
+    """The highest rate, in 10⁹ bytes a second, of an operator that moves so many bytes."""
+
+    bytes: int
+    gbs: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where it was measured, by which clock, and the peaks measured there (giga per second)."""
+    """Where it was measured, by which clock, and the peaks measured there.
+
+    `peak_gmacs` is for float32; `bandwidths` stand in ascending order of bytes, since what fits in
+    a cache is moved faster.
+    """
 
     cpu: str
     threads: int = 1
     clock: str = ""
     peak_gmacs: float | None = None
-    peak_gbs: float | None = None
+    bandwidths: tuple[Bandwidth, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +151,13 @@ class CategoryTime:
 class Roofline:
     """How fast an operator ran, and how near to what the machine allows it (0 to 100 percent).
 
-    `bound` is the peak that limits it; `gmacs` is None for an operator that multiplies nothing.
+    `bound` is the peak that limits it; `gmacs` is None for an operator that multiplies nothing,
+    `limit_gbs` the bandwidth that this machine has for as many bytes as the operator moves.
     """
 
     gmacs: float | None
     gbs: float | None
+    limit_gbs: float | None = None
     percent_of_peak: float
     bound: Literal["compute", "memory"]
 

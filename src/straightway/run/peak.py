@@ -15,6 +15,6 @@ def measure() -> Call[Peak]:
 def _peak(answer: dict[str, Any], _arrays: list[Array]) -> Peak:
     return Peak(
         gmacs=answer["gmacs"],
-        copies=tuple((int(size), float(rate)) for size, rate in answer["copies"]),
+        bandwidths=tuple((int(size), float(rate)) for size, rate in answer["bandwidths"]),
         method=answer["method"],
     )

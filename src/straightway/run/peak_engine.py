@@ -3,106 +3,99 @@
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert import schema_py_generated as schema
 
-from straightway.run import tflite_engine
+from straightway.run import peak_models, tflite_engine
 from straightway.run.wire import Array
+from straightway.trace.statistics import median
 
 # Large enough to reach the kernels' full rate, small enough for weights to stay in a 1 MiB cache.
 _ROWS, _DEPTH, _COLUMNS = 512, 512, 512
-_REPEATS = 9
-# From a second-level cache to well beyond a last-level one; each copy reads and writes half of it.
-_COPIES_BYTES = (256 << 10, 2 << 20, 16 << 20, 128 << 20)
-_COPY_BUDGET_BYTES = 512 << 20
-_VERSION = 3
-_IDENTIFIER = b"TFL3"
+_REPEATS = 7
+# Bytes that one operator moves: from within a first-level cache to beyond most last-level ones.
+_SIZES_BYTES = tuple(int(2 ** (step / 2)) for step in range(28, 53))
+# How many more operators the longer of two chains has: so many as move this much, within limits.
+_FURTHER_BYTES, _FEWEST, _MOST = 16 << 20, 4, 128
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Operators in a row: the model of so many of such a length, and how many operands they read."""
+
+    model: Callable[[int, int], bytes]
+    operands: int
 
 
 def measure(
     _params: Mapping[str, Any], _arrays: Sequence[Array]
 ) -> tuple[dict[str, Any], list[Array]]:
-    """10⁹ multiply-accumulates a second for float32 and int8, and copies in 10⁹ bytes a second."""
-    macs = _ROWS * _DEPTH * _COLUMNS
+    """10⁹ multiply-accumulates a second for float32 and int8, and 10⁹ bytes a second by size."""
     with tempfile.TemporaryDirectory() as folder:
-        gmacs = {
-            dtype: macs / _fastest_ns(_product(dtype, Path(folder)))
-            for dtype in ("float32", "int8")
-        }
+        path = Path(folder) / "peak.tflite"
+        gmacs = {dtype: _product_gmacs(path, dtype) for dtype in ("float32", "int8")}
+        rates = [_stream_gbs(path, size) for size in _SIZES_BYTES]
     return {
         "gmacs": gmacs,
-        "copies": [[size, _copy_gbs(size)] for size in _COPIES_BYTES],
-        "method": f"FULLY_CONNECTED {_ROWS}×{_DEPTH}×{_COLUMNS} by XNNPACK; numpy copies; fastest "
-        f"of {_REPEATS}, thread CPU time",
+        "bandwidths": list(zip(_SIZES_BYTES, _falling(rates), strict=True)),
+        "method": f"XNNPACK's FULLY_CONNECTED {_ROWS}×{_DEPTH}×{_COLUMNS}, and the faster of its "
+        f"NEG and ADD for each number of bytes moved; fastest of {_REPEATS}, thread CPU time",
     }, []
 
 
-def _fastest_ns(run: Callable[[], Any]) -> int:
-    run()
-    samples = []
+def _falling(rates: Sequence[float]) -> list[float]:
+    """What a larger working set reaches, a smaller one can, too: it only pays more for each call.
+
+    A rate that neither neighbour reaches is a disturbance, and does not count.
+    """
+    calm = [median(rates[max(0, place - 1) : place + 2]) for place in range(len(rates))]
+    return [max(calm[place:]) for place in range(len(calm))]
+
+
+def _product_gmacs(path: Path, dtype: str) -> float:
+    path.write_bytes(peak_models.product(_ROWS, _DEPTH, _COLUMNS, dtype))
+    run = _prepared(path, [np.ones((_ROWS, _DEPTH), dtype)])
+    return _ROWS * _DEPTH * _COLUMNS / min(_fastest_ns([run] * 3))
+
+
+def _stream_gbs(path: Path, moved_bytes: int) -> float:
+    """The faster of NEG (one read, one write) and ADD (two reads, one write) that move so much."""
+    return max(
+        _chain_gbs(path, chain, moved_bytes)
+        for chain in (Chain(peak_models.negations, 1), Chain(peak_models.additions, 2))
+    )
+
+
+def _chain_gbs(path: Path, chain: Chain, moved_bytes: int) -> float:
+    """The rate of the operators by which one chain is longer than another, timed in turns.
+
+    So what the call and the model's own buffers cost is left out, and each operator finds its
+    operand where the one before has left it: XNNPACK overwrites one that nobody else needs.
+    """
+    further = min(_MOST, max(_FEWEST, _FURTHER_BYTES // moved_bytes))
+    length = moved_bytes // _FLOAT_BYTES // (chain.operands + 1)
+    arrays = [np.ones(length, np.float32)] * chain.operands
+    runs = []
+    for count in (further, 2 * further):
+        path.write_bytes(chain.model(count, length))
+        runs.append(_prepared(path, arrays))
+    short_ns, long_ns = _fastest_ns(runs)
+    return further * (chain.operands + 1) * length * _FLOAT_BYTES / max(1, long_ns - short_ns)
+
+
+def _prepared(path: Path, arrays: Sequence[Array]) -> Callable[[], Any]:
+    return tflite_engine.prepare({"path": str(path), "inputs": None}, arrays)
+
+
+def _fastest_ns(runs: Sequence[Callable[[], Any]]) -> list[int]:
+    samples: list[list[int]] = [[] for _ in runs]
     for _ in range(_REPEATS):
-        start_ns = time.thread_time_ns()
-        run()
-        samples.append(time.thread_time_ns() - start_ns)
-    return max(1, min(samples))
-
-
-def _copy_gbs(touched_bytes: int) -> float:
-    source = np.ones(touched_bytes // 2, np.uint8)
-    target = np.zeros_like(source)
-    turns = max(1, min(64, _COPY_BUDGET_BYTES // touched_bytes // _REPEATS))
-
-    def run() -> None:
-        for _ in range(turns):
-            np.copyto(target, source)
-
-    return touched_bytes * turns / _fastest_ns(run)
-
-
-def _product(dtype: str, folder: Path) -> Callable[[], Any]:
-    path = folder / f"{dtype}.tflite"
-    path.write_bytes(product_model(dtype))
-    data = np.ones((_ROWS, _DEPTH), dtype)
-    return tflite_engine.prepare({"path": str(path), "inputs": None}, [data])
-
-
-def product_model(dtype: str) -> bytes:
-    """A .tflite file with one matrix product by constant weights."""
-    weights = np.ones((_COLUMNS, _DEPTH), dtype)
-    model = schema.ModelT()
-    model.version = _VERSION
-    model.buffers = [schema.BufferT(), schema.BufferT()]
-    model.buffers[1].data = weights.reshape(-1).view(np.uint8)
-    code = schema.OperatorCodeT()
-    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.FULLY_CONNECTED
-    code.version = 4 if dtype == "int8" else 1
-    model.operatorCodes = [code]
-    graph = schema.SubGraphT()
-    graph.tensors = [
-        _tensor("data", (_ROWS, _DEPTH), dtype, 0),
-        _tensor("weights", (_COLUMNS, _DEPTH), dtype, 1),
-        _tensor("result", (_ROWS, _COLUMNS), dtype, 0),
-    ]
-    op = schema.OperatorT()
-    op.inputs, op.outputs = [0, 1, -1], [2]
-    op.builtinOptionsType = schema.BuiltinOptions.FullyConnectedOptions
-    op.builtinOptions = schema.FullyConnectedOptionsT()
-    graph.operators, graph.inputs, graph.outputs = [op], [0], [2]
-    model.subgraphs = [graph]
-    builder = schema.flatbuffers.Builder(weights.nbytes + 4096)
-    builder.Finish(model.Pack(builder), file_identifier=_IDENTIFIER)
-    return bytes(builder.Output())
-
-
-def _tensor(name: str, shape: tuple[int, ...], dtype: str, buffer: int) -> Any:
-    tensor = schema.TensorT()
-    tensor.name, tensor.shape, tensor.buffer = name, list(shape), buffer
-    tensor.type = schema.TensorType.INT8 if dtype == "int8" else schema.TensorType.FLOAT32
-    if dtype == "int8":
-        tensor.quantization = schema.QuantizationParametersT()
-        tensor.quantization.scale = [0.5 if name != "result" else 512.0]
-        tensor.quantization.zeroPoint = [0]
-    return tensor
+        for run, kept in zip(runs, samples, strict=True):
+            start_ns = time.thread_time_ns()
+            run()
+            kept.append(time.thread_time_ns() - start_ns)
+    return [max(1, min(kept)) for kept in samples]

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from straightway.trace.schema import Op, Tensor
 from straightway.trace.taxonomy import family
 
@@ -50,8 +52,11 @@ def moved_bytes(op: Op) -> int | None:
     traffic = known.traffic if known else "all"
     if traffic == "none":
         return 0
-    # A slice or gather reads no more of its data than it writes.
-    tensors = op.outputs * 2 if traffic == "written" else op.inputs + op.outputs
+    # A slice or gather reads no more of its data than it writes; x · x reads x once.
+    read = [
+        one for place, one in enumerate(op.inputs) if one not in op.inputs[:place] or not one.name
+    ]
+    tensors = (*op.outputs, *(op.outputs if traffic == "written" else read))
     sizes = [size_bytes(tensor) for tensor in tensors]
     return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -156,20 +161,22 @@ _MACS: Mapping[str, Callable[[Op], int | None]] = {
 class Peak:
     """What the machine can do at most, single-threaded, and how that was measured.
 
-    `gmacs` maps a number type to 10⁹ multiply-accumulates a second; `copies` lists
-    (bytes touched, 10⁹ bytes a second) of copies that fit ever larger caches, ascending.
+    `gmacs` maps a number type to 10⁹ multiply-accumulates a second; `bandwidths` lists (bytes that
+    one operator moves, 10⁹ bytes a second), ascending: the more is moved, the farther the cache.
     """
 
     gmacs: Mapping[str, float]
-    copies: tuple[tuple[int, float], ...]
+    bandwidths: tuple[tuple[int, float], ...]
     method: str
 
-    def bandwidth_gbs(self, touched_bytes: int) -> float:
-        """10⁹ bytes a second for work of that size: the smallest measured copy that holds it."""
-        for size, rate in self.copies:
-            if touched_bytes <= size:
-                return rate
-        return self.copies[-1][1]
+    def bandwidth_gbs(self, moved: int) -> float:
+        """10⁹ bytes a second for an operator that moves so many bytes, between two measured sizes.
+
+        In between, size and rate are taken as logarithms; outside, the nearest measured one holds.
+        """
+        sizes, rates = zip(*self.bandwidths, strict=True)
+        found = np.interp(math.log(max(1, moved)), np.log(sizes), np.log(rates))
+        return math.exp(float(found))
 
     def limit_ns(self, work_macs: int, work_bytes: int, dtype: str) -> float:
         """The least time that work can take: compute or memory, whichever is slower."""
@@ -180,10 +187,14 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How fast an op ran, and which share of the roofline it reached (0 to 1, or a little more)."""
+    """How fast an op ran, and which share of the roofline it reached (0 to 1, or a little more).
+
+    `limit_gbs` is the bandwidth that it was compared with.
+    """
 
     gmacs: float
     gbs: float
+    limit_gbs: float
     roofline: float
     bound: str
 
@@ -195,10 +206,12 @@ def rate(op: Op, duration_ns: float, peak: Peak) -> Rate | None:
         return None
     dtype = op.outputs[0].dtype if op.outputs else ""
     limit_ns = peak.limit_ns(work_macs, work_bytes, dtype)
-    memory_ns = work_bytes / peak.bandwidth_gbs(work_bytes)
+    limit_gbs = peak.bandwidth_gbs(work_bytes)
+    memory_ns = work_bytes / limit_gbs
     return Rate(
         gmacs=work_macs / duration_ns,
         gbs=work_bytes / duration_ns,
+        limit_gbs=limit_gbs,
         roofline=limit_ns / duration_ns,
         bound="compute" if limit_ns > memory_ns else "memory",
     )

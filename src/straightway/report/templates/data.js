@@ -4,15 +4,15 @@ const byId = (id) => document.getElementById(id);
 const raw = JSON.parse(byId("data").textContent);
 const categories = raw.categories.map(([name, style]) => ({ name, style }));
 const conversions = new Map(raw.conversions.map(([index, order]) => [index, raw.strings[order]]));
-const [peakGmacs, peakGbs] = raw.peaks;
+const [peakGmacs, bandwidths] = raw.peaks;
 
 const operators = raw.operators.map((row, position) => {
   const text = (number) => raw.strings[number];
-  const [index, kind, kernel, category, time, spread, share, gmacs, gbs, percent, memory, place,
+  const [index, kind, kernel, category, time, spread, share, gmacs, gbs, limitGbs, percent, memory, place,
     partition, origins, types, source, output, remarks] = row;
   return {
     position, index, kind: text(kind), kernel: text(kernel), category: categories[category], time,
-    spread, share, gmacs, gbs, percent, bound: memory ? "memory" : "compute", place: text(place),
+    spread, share, gmacs, gbs, limitGbs, percent, bound: memory ? "memory" : "compute", place: text(place),
     partition, origins: origins.map(text), types: types.map(text), source: text(source),
     output: text(output), remarks: remarks.map(text),
   };
@@ -64,5 +64,12 @@ function percent(share) {
 
 // Without the zeros that only pad: for the marks of an axis.
 const plain = (text) => text.replace(/\.0+ /, " ").replace(/(\.\d*[1-9])0+ /, "$1 ");
+
+function size(bytes) {
+  for (const [unit, name] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) {
+    if (bytes >= unit) return `${significant(bytes / unit, 2)} ${name}`;
+  }
+  return `${bytes} B`;
+}
 
 const plural = (count, noun) => `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;

@@ -1,9 +1,12 @@
-// The roofline: MAC per byte against GMAC/s, both logarithmic, with the two measured limits.
+// The roofline: MAC per byte against GMAC/s, both logarithmic, with the measured limits: arithmetic,
+// and memory for little and for much data. The key beside it names them, so that no labels collide.
 const roofline = byId("roofline");
 const rated = operators.filter((op) => op.gmacs > 0 && op.gbs > 0);
 for (const op of rated) op.intensity = op.gmacs / op.gbs;
-const MARGIN = { left: 46, right: 12, top: 16, bottom: 40 };
-const ROOF_HEIGHT = 330;
+const MARGIN = { left: 46, right: 12, top: 30, bottom: 40 };
+const ROOF_HEIGHT = 344;
+const nearestGbs = bandwidths.length ? bandwidths[0][1] : null;
+const farthestGbs = bandwidths.length ? bandwidths[bandwidths.length - 1][1] : null;
 
 function scale(low, high, from, to) {
   const a = Math.log10(low);
@@ -15,12 +18,11 @@ function scale(low, high, from, to) {
 }
 
 function scales(width) {
-  const ridge = peakGmacs / peakGbs;
-  const xs = rated.map((op) => op.intensity).concat(ridge);
+  const xs = rated.map((op) => op.intensity).concat(peakGmacs / nearestGbs, peakGmacs / farthestGbs);
   const ys = rated.map((op) => op.gmacs).concat(peakGmacs);
   const x = scale(Math.min(...xs) / 1.8, Math.max(...xs) * 1.8, MARGIN.left, width - MARGIN.right);
   const y = scale(Math.min(...ys) / 2, Math.max(...ys) * 1.7, ROOF_HEIGHT - MARGIN.bottom, MARGIN.top);
-  return { x, y, ridge };
+  return { x, y };
 }
 
 // Whole decades, and where fewer than three fit, 2 and 5 between them.
@@ -33,13 +35,25 @@ function gridValues({ low, high }) {
   return values.filter((value) => value >= low && value <= high);
 }
 
-function grid(at, line, label) {
+// A label that would touch the one before is left out, its line is not.
+function grid(at, room, line, label) {
   const parts = [];
+  let last = -Infinity;
   for (const value of gridValues(at)) {
     const shown = value >= 1 ? value.toLocaleString("en-US") : String(Number(value.toPrecision(1)));
-    parts.push(draw("path", { d: line(at(value)), class: "grid" }), label(at(value), shown));
+    parts.push(draw("path", { d: line(at(value)), class: "grid" }));
+    if (Math.abs(at(value) - last) < room(shown)) continue;
+    last = at(value);
+    parts.push(label(last, shown));
   }
   return parts;
+}
+
+// From where the slope enters the plot up to the roof; a limit's path continues along the roof.
+function slope(x, y, gbs) {
+  const start = Math.max(x.low, y.low / gbs);
+  const ridge = peakGmacs / gbs;
+  return `M${x(start)} ${y(Math.min(peakGmacs, start * gbs))}L${x(Math.max(start, ridge))} ${y(peakGmacs)}`;
 }
 
 // A shape for each category, so that colour is not alone: circle, square, triangle, diamond.
@@ -52,35 +66,23 @@ const diamond = (x, y, r) => `M${x} ${y - r * 1.3}l${r * 1.3} ${r * 1.3}l${-r * 
 
 function drawRoofline() {
   const width = roofline.clientWidth;
-  if (!width || !rated.length || !peakGmacs || !peakGbs) return;
-  const { x, y, ridge } = scales(width);
+  if (!width || !rated.length || !peakGmacs || !nearestGbs) return;
+  const { x, y } = scales(width);
   const bottom = ROOF_HEIGHT - MARGIN.bottom;
   const plot = draw("svg", { class: "plot", height: ROOF_HEIGHT, viewBox: `0 0 ${width} ${ROOF_HEIGHT}`, role: "img", "aria-label": `Roofline of ${plural(rated.length, "operator")}` });
   plot.append(
-    ...grid(x, (at) => `M${at} ${MARGIN.top}V${bottom}`, (at, text) => draw("text", { x: at, y: bottom + 16, "text-anchor": "middle" }, text)),
-    ...grid(y, (at) => `M${MARGIN.left} ${at}H${width - MARGIN.right}`, (at, text) => draw("text", { x: MARGIN.left - 8, y: at + 4, "text-anchor": "end" }, text)),
+    ...grid(x, (text) => 8 * text.length + 8, (at) => `M${at} ${MARGIN.top}V${bottom}`, (at, text) => draw("text", { x: at, y: bottom + 16, "text-anchor": "middle" }, text)),
+    ...grid(y, () => 18, (at) => `M${MARGIN.left} ${at}H${width - MARGIN.right}`, (at, text) => draw("text", { x: MARGIN.left - 8, y: at + 4, "text-anchor": "end" }, text)),
     draw("text", { x: width - MARGIN.right, y: bottom + 34, "text-anchor": "end" }, "MAC per byte moved"),
-    draw("text", { x: 0, y: 10 }, "GMAC/s"));
-  const start = Math.max(x.low, y.low / peakGbs);
-  plot.append(draw("path", { d: `M${x(start)} ${y(start * peakGbs)}L${x(ridge)} ${y(peakGmacs)}H${width - MARGIN.right}`, class: "limit" }));
-  plot.append(...limitLabels(width, x, y, ridge, start));
-  plot.append(...points(x, y));
-  plot.append(draw("circle", { class: "chosen", id: "circled", r: 0 }), draw("text", { class: "strong", id: "named" }));
-  plot.place = { x, y, width };
+    draw("text", { x: 0, y: 12 }, "GMAC/s"),
+    draw("path", { d: `${slope(x, y, nearestGbs)}H${width - MARGIN.right}`, class: "limit" }),
+    draw("path", { d: slope(x, y, farthestGbs), class: "limit far" }),
+    ...points(x, y),
+    draw("path", { class: "chosen", id: "allowed" }),
+    draw("circle", { class: "chosen", id: "circled", r: 0 }));
+  plot.place = { x, y };
   roofline.replaceChildren(plot);
   circle();
-}
-
-function limitLabels(width, x, y, ridge, start) {
-  const dx = x(ridge) - x(start);
-  const slope = (Math.atan2(y(peakGmacs) - y(start * peakGbs), dx) * 180) / Math.PI;
-  const middle = Math.sqrt(start * ridge);
-  const labels = [draw("text", { x: width - MARGIN.right, y: y(peakGmacs) - 8, "text-anchor": "end", class: "strong" }, `${significant(peakGmacs)} GMAC/s`)];
-  if (dx > 90) {
-    const [left, top] = [x(middle) - 6, y(middle * peakGbs) - 8];
-    labels.push(draw("text", { x: left, y: top, transform: `rotate(${slope} ${left} ${top})`, "text-anchor": "middle", class: "strong" }, `${significant(peakGbs)} GB/s`));
-  }
-  return labels;
 }
 
 const radius = (op) => 3 + 26 * Math.sqrt(Math.min(0.2, op.share || 0));
@@ -100,18 +102,13 @@ function circle() {
   const mark = byId("circled");
   if (!mark) return;
   const shown = selected && rated.includes(selected) ? selected : null;
-  const { x, y, width } = roofline.firstChild.place;
+  const { x, y } = roofline.firstChild.place;
   mark.setAttribute("r", shown ? radius(shown) + 3 : 0);
-  const label = byId("named");
-  label.textContent = shown ? `${shown.kind} #${shown.index}` : "";
+  byId("allowed").setAttribute("d", shown && shown.limitGbs ? slope(x, y, shown.limitGbs) : "");
+  byId("named").textContent = shown ? `${shown.kind} #${shown.index}: ${significant(shown.percent, 2)} % of its limit` : "";
   if (!shown) return;
-  const [cx, cy] = [x(shown.intensity), y(shown.gmacs)];
-  const left = cx > width * 0.6;
-  mark.setAttribute("cx", cx);
-  mark.setAttribute("cy", cy);
-  label.setAttribute("x", left ? cx - radius(shown) - 8 : cx + radius(shown) + 8);
-  label.setAttribute("y", cy + 22);
-  label.setAttribute("text-anchor", left ? "end" : "start");
+  mark.setAttribute("cx", x(shown.intensity));
+  mark.setAttribute("cy", y(shown.gmacs));
 }
 
 function nearest(event) {

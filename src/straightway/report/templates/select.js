@@ -61,6 +61,7 @@ function measures(op) {
     pair("arithmetic", op.gmacs ? `${significant(op.gmacs)} GMAC/s` : ""),
     pair("memory", op.gbs ? `${significant(op.gbs)} GB/s` : ""),
     pair("of the limit", op.percent === null ? "" : `${significant(op.percent, 2)} %, ${op.bound}`),
+    pair("memory limit", op.limitGbs ? `${significant(op.limitGbs)} GB/s` : ""),
     pair("runs on", op.place),
     pair("result", op.output),
     pair("layout conversion", conversions.get(op.index)),
