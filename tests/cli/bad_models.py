@@ -309,7 +309,7 @@ TWO_SYMBOLIC = model(
 )
 
 REQUESTS = [
-    Bad(name="symbols", make=model_of(symbolic()), error=Unsupported, words=["'x' has symbolic dimensions [N, 3, H, W]", "--shape 'x=1,3,1,1'", "--dim 'H=1' --dim 'N=1' --dim 'W=1'"]),
+    Bad(name="symbols", make=model_of(symbolic()), error=Unsupported, words=["'x' has symbolic dimensions [N, 3, H, W]", "--shape 'x=1,3,224,224'", "--dim 'H=224' --dim 'N=1' --dim 'W=224'"]),
     Bad(name="symbols of two inputs", make=model_of(TWO_SYMBOLIC), error=Unsupported, words=["'x' has symbolic dimensions [N, 3]", "'z' has symbolic dimensions [M, 3]", "--shape 'x=1,3' --shape 'z=1,3'", "--dim 'M=1' --dim 'N=1'"]),
     Bad(name="symbols in part", make=model_of(TWO_SYMBOLIC), error=Unsupported, words=["'z' has symbolic dimensions [M, 3]"], flags=["--dim", "N=2"], options={"dims": {"N": 2}}),
     Bad(name="unnamed dimension", make=model_of(symbolic([None, 3])), error=Unsupported, words=["[?, 3]", "--shape 'x=1,3'"]),

@@ -14,22 +14,10 @@ from straightway.errors import (
 )
 from straightway.flow.inputs import Arrays, make_inputs
 from straightway.flow.reference import is_refusal, one_line
-from straightway.flow.translate import read
+from straightway.flow.translate import UNFORESEEN, read
 from straightway.ingest.onnx import ShapeRequest
 from straightway.run import ort
 from straightway.run.process import Child
-
-# What Python raises where a graph is not as its readers expect; Bug, where a check of ours says so.
-UNFORESEEN = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    StopIteration,
-    TypeError,
-    ValueError,
-    Bug,
-)
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def _type_of(tensor: TensorEntry) -> str:
 
 
 def _shown(kind: TensorType) -> str:
-    return f"{kind.dtype.name}{list(kind.shape)}"
+    return f"{kind.dtype.name}[{', '.join(str(s) if s != '' else '?' for s in kind.shape)}]"
 
 
 def _order(shape: Shape, declared: Sequence[int]) -> str | None:

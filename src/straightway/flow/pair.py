@@ -7,16 +7,15 @@ from pathlib import Path
 import numpy as np
 
 from straightway.errors import InvalidRequest, StraightwayError
-from straightway.flow.blame import UNFORESEEN
 from straightway.flow.candidate import as_model_has, check, describe, feeds, sizes
 from straightway.flow.convert import Proof, Request, input_sets, prove
 from straightway.flow.inputs import pinned_inputs, read_arrays
 from straightway.flow.open import translate_open
 from straightway.flow.reference import one_line, references
 from straightway.flow.tolerance import Check, compare
-from straightway.flow.translate import Translation, read, translate
+from straightway.flow.translate import UNFORESEEN, Translation, fitting, read, translate
 from straightway.flow.verify import Verification
-from straightway.ingest.onnx import ShapeRequest
+from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph
 from straightway.run import litert
 from straightway.run.process import Child
@@ -35,7 +34,7 @@ def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
     Where the candidate is, byte for byte, what straightway makes of the model, interior values are
     compared too and the first differing node is named; else only the outputs can be, and the note
     says why. Inputs and outputs of other converters may have their channels last. Sizes that the
-    model leaves open are those of the user's arrays, else of the file. Raises Mismatch where the
+    model leaves open are those of the user's arrays, else of the file, else such as fit. Raises Mismatch where the
     file's inputs or number of outputs are not the model's.
     """
     _check_order(model, candidate)
@@ -105,14 +104,18 @@ def _sized(
     """What was asked for, and for open inputs the sizes of the user's arrays or of the file."""
     fixed = request.fixed
     declared = read(model, replace(fixed, keep_open=True))
-    still_open = [v.name for v in declared.inputs if not v.known_type.is_static]
+    check(candidate, description, declared)
+    still_open = {name for uses in open_dims(declared).values() for name, _ in uses}
     if not still_open:
         return fixed
     found: Mapping[str, tuple[int, ...]] = sizes(candidate, description, declared)
     if request.inputs is not None:
         arrays = read_arrays(Path(request.inputs))
         found = {name: tuple(arrays[name].shape) for name in still_open if name in arrays}
-    return replace(fixed, shapes={**found, **fixed.shapes})
+    sized = replace(fixed, shapes={**found, **fixed.shapes}, keep_open=True)
+    declared = read(model, sized)
+    shapes = fitting(model, declared) if open_dims(declared) else sized.shapes
+    return replace(sized, shapes=shapes, keep_open=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,18 @@
 """ONNX to TFLite without running anything: ingest, passes, lowering, layout, writing."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from straightway.domains.dynamic import unify
 from straightway.domains.layout import Layout, lay_out
 from straightway.domains.packing import pack
-from straightway.errors import InvalidModel, NotYet, Unsupported
+from straightway.errors import Bug, InvalidModel, NotYet, Unsupported
 from straightway.flow import counted, limits
+from straightway.flow.suggestion import Shapes, accepted
 from straightway.ingest.onnx import ShapeRequest, ingest
+from straightway.ingest.shapes import refuse_open
 from straightway.ir import Graph, Value
 from straightway.ir.verify import verify
 from straightway.lower import preparation
@@ -18,6 +20,18 @@ from straightway.lower.lowering import Lowered, lower_graph
 from straightway.passes import counts
 from straightway.remark import Remark
 from straightway.tflite.write import Written, write
+
+# What Python raises where a graph is not as its readers expect; Bug, where a check of ours says so.
+UNFORESEEN = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    StopIteration,
+    TypeError,
+    ValueError,
+    Bug,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +88,32 @@ class Stopwatch:
 
 
 def read(path: Path, request: ShapeRequest | None = None) -> Graph:
-    """Read the model with the requested shapes."""
-    return ingest(path, request)
+    """Read the model with the requested shapes.
+
+    Where some stay open, Unsupported suggests such as the model takes.
+    """
+    asked = request or ShapeRequest()
+    graph = ingest(path, replace(asked, keep_open=True))
+    if asked.keep_open or all(value.known_type.is_static for value in graph.inputs):
+        return graph
+    refuse_open(graph, path, sizes=fitting(path, graph))
+    return graph
+
+
+def fitting(path: Path, declared: Graph) -> Shapes:
+    """Shapes for all inputs, as far as can be found such as the model takes."""
+    return accepted(declared, lambda shapes: _tried(path, shapes))
+
+
+def _tried(path: Path, shapes: Mapping[str, Sequence[int]]) -> str | None:
+    """Whether a model can be converted at these sizes: see `suggestion.Trial`."""
+    try:
+        translate(ingest(path, ShapeRequest(shapes=shapes)))
+    except Unsupported:
+        return "refused"
+    except (InvalidModel, MemoryError, *UNFORESEEN):
+        return None
+    return "converts"
 
 
 def translate(

@@ -81,11 +81,11 @@ def fix(graph: Graph, unranked: Mapping[str, np.dtype], request: ShapeRequest, p
     _check_names(graph, request)
     for value in graph.inputs:
         _fix_input(value, unranked.get(value.name), request)
-    if request.keep_open and all(v.type is not None for v in graph.inputs):
-        return
-    _refuse_open(graph, unranked, path)
+    unknown = [v for v in graph.inputs if v.type is None]
+    if unknown or not request.keep_open:
+        refuse_open(graph, path, unranked)
     for value in graph.inputs:
-        if is_oversized(value.shape):
+        if value.known_type.is_static and is_oversized(value.shape):
             raise Unsupported(
                 f"{path}: a tensor has at most {MOST_ELEMENTS:,} elements; input '{value.name}' "
                 f"has shape {list(value.shape)}"
@@ -142,36 +142,64 @@ def _shown(shape: Sequence[int | str]) -> str:
     return "[" + ", ".join(str(size) if size != "" else "?" for size in shape) + "]"
 
 
-def _refuse_open(graph: Graph, unranked: Mapping[str, np.dtype], path: Path) -> None:
-    """Name every input whose shape is not known, with what to type."""
+def refuse_open(
+    graph: Graph,
+    path: Path,
+    unranked: Mapping[str, np.dtype] | None = None,
+    sizes: Mapping[str, Sequence[int]] | None = None,
+) -> None:
+    """Raise Unsupported where an input's shape is not known, all named, with what to type.
+
+    `sizes` are shapes to suggest, by input; without one, open dimensions are suggested to be 1.
+    """
     open_inputs = [v for v in graph.inputs if v.type is None or not v.type.is_static]
     if not open_inputs:
         return
-    remarks = [_open_remark(value, unranked) for value in open_inputs]
+    suggested = {v.name: _suggested(v, sizes or {}) for v in open_inputs if v.type is not None}
+    remarks = [_open_remark(v, unranked or {}, suggested) for v in open_inputs]
     named = ", ".join(f"'{r.node}' {r.text}" for r in remarks)
     flags = " ".join(r.remedy for r in remarks if r.remedy.startswith("--"))
     text = f"{path}: the shape of every input must be known: {named}"
     if flags:
         text += f". Add (with your sizes): {flags}"
-    by_name = _flags_by_name(open_inputs)
+    by_name = _flags_by_name(open_inputs, suggested)
     raise Unsupported(text + (f"  or  {by_name}" if by_name else ""), remarks)
 
 
-def _flags_by_name(values: Sequence[Value]) -> str:
+def _suggested(value: Value, sizes: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
+    declared = value.known_type.shape
+    return tuple(sizes.get(value.name) or [d if isinstance(d, int) else 1 for d in declared])
+
+
+def _flags_by_name(values: Sequence[Value], suggested: Mapping[str, Sequence[int]]) -> str:
     """The shorter line, where every open dimension has a name."""
-    symbols = {d for v in values for d in (v.type.shape if v.type else ("",)) if isinstance(d, str)}
-    if "" in symbols:
+    if any(v.type is None or "" in v.type.shape for v in values):
         return ""
-    return " ".join(f"--dim '{symbol}=1'" for symbol in sorted(symbols))
+    found = {
+        symbol: size
+        for v in values
+        for symbol, size in zip(v.known_type.shape, suggested[v.name], strict=True)
+        if isinstance(symbol, str)
+    }
+    return " ".join(f"--dim {quote(f'{symbol}={found[symbol]}')}" for symbol in sorted(found))
 
 
-def _open_remark(value: Value, unranked: Mapping[str, np.dtype]) -> Remark:
+def quote(text: str) -> str:
+    """A word of a command line, as a shell takes it."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _open_remark(
+    value: Value,
+    unranked: Mapping[str, np.dtype],
+    suggested: Mapping[str, Sequence[int]],
+) -> Remark:
     if value.type is not None:
-        example = ",".join(str(d) if isinstance(d, int) else "1" for d in value.type.shape)
+        example = ",".join(map(str, suggested[value.name]))
         text = f"has symbolic dimensions {_shown(value.type.shape)}"
-        remedy = f"--shape '{value.name}={example}'"
+        remedy = f"--shape {quote(f'{value.name}={example}')}"
     elif value.name in unranked:
-        text, remedy = "has no declared shape", f"--shape '{value.name}=1,3,224,224'"
+        text, remedy = "has no declared shape", f"--shape {quote(f'{value.name}=1,3,224,224')}"
     else:
         text, remedy = "is no tensor", "export the model with tensors as inputs"
     return Remark(kind="missed", step="ingest.shapes", node=value.name, text=text, remedy=remedy)

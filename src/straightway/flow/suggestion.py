@@ -1,0 +1,97 @@
+"""Sizes to suggest where a model leaves dimensions open: such as its own graph takes."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from straightway.ingest.shapes import open_dims
+from straightway.ir import Graph
+
+Shapes = dict[str, tuple[int, ...]]
+# Tries one set of shapes: whether the model "converts", is "refused" for other reasons, or None
+# where it contradicts itself at these sizes.
+Trial = Callable[[Shapes], str | None]
+
+# What people feed such inputs with, the most usual first: sides of images, lengths of texts, of
+# other sequences and of sounds.
+SIDES = (224, 320, 48, 256, 640, 128, 64, 32)
+TOKENS = (128, 64, 32, 16, 8)
+LENGTHS = (128, 16000, 512, 576, 1024, 1760, 32, 16)
+BUDGET_S = 3.0
+# after the first sizes that are refused for other reasons: some may still convert
+SECOND_CHANCES = 3
+
+
+def accepted(declared: Graph, trial: Trial) -> Shapes:
+    """Shapes of all inputs that the trial takes; the first tried where it takes none in time.
+
+    Dimensions of an input that come first count as batches, of one element.
+    """
+    started, first, refused, chances = time.process_time(), None, None, SECOND_CHANCES
+    for shapes in candidates(declared):
+        first = first or shapes
+        found = trial(shapes)
+        if found == "converts":
+            return shapes
+        if found == "refused" and refused is None:
+            refused = shapes
+        chances -= refused is not None
+        if chances < 0 or time.process_time() - started > BUDGET_S:
+            break
+    return refused or first or {}
+
+
+def candidates(declared: Graph) -> Iterator[Shapes]:
+    """Shapes to try, each once: usual sizes for all but batches, then 1 for all, then usual for all.
+
+    Where not all of them can have a usual size, those of the first input may.
+    """
+    symbols = open_dims(declared)
+    types = {v.name: v.known_type for v in declared.inputs}
+    ladders = {
+        symbol: _ladder(types[uses[0][0]].dtype, types[uses[0][0]].rank)
+        for symbol, uses in symbols.items()
+    }
+    long = {s: ladders[s] for s, uses in symbols.items() if all(dim > 0 for _, dim in uses)}
+    main = next((symbols[symbol][0][0] for symbol in long), "")
+    leading = {s: ladder for s, ladder in long.items() if symbols[s][0][0] == main}
+    choices = [
+        *(chosen for pair in zip(_steps(long), _steps(leading), strict=True) for chosen in pair),
+        {},
+        *_steps(ladders),
+    ]
+    seen: list[Shapes] = []
+    for sizes in choices:
+        shapes = filled(declared, symbols, sizes)
+        if shapes not in seen:
+            seen.append(shapes)
+            yield shapes
+
+
+def _steps(ladders: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
+    """The sizes of each step of ladders that are climbed together."""
+    count = max(map(len, (SIDES, TOKENS, LENGTHS)))
+    return [
+        {symbol: ladder[min(step, len(ladder) - 1)] for symbol, ladder in ladders.items()}
+        for step in range(count)
+    ]
+
+
+def _ladder(dtype: np.dtype, rank: int) -> tuple[int, ...]:
+    if dtype.kind in "iub" and rank < 4:
+        return TOKENS
+    return SIDES if rank > 3 else LENGTHS
+
+
+def filled(
+    declared: Graph,
+    symbols: Mapping[str, Sequence[tuple[str, int]]],
+    sizes: Mapping[str, int],
+) -> Shapes:
+    """The inputs' shapes with sizes for symbols put in, 1 for those that have none."""
+    found = {v.name: list(v.known_type.shape) for v in declared.inputs}
+    for symbol, uses in symbols.items():
+        for name, dim in uses:
+            found[name][dim] = sizes.get(symbol, 1)
+    return {name: tuple(int(d) for d in shape) for name, shape in found.items()}
