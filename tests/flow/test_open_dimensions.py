@@ -1,5 +1,7 @@
 """Files that keep open dimensions: equal at sizes that no sample had."""
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -9,6 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import straightway
 from straightway.domains.sizes import Open, explain
+from straightway.flow.convert import Request
+from straightway.flow.deploy import deploy
+from straightway.flow.inspect import inspect
 from straightway.ir import Value, tensor_type
 
 rng = np.random.default_rng(0)
@@ -88,7 +93,7 @@ def token_model(path):
 
 def test_an_open_batch_is_shown_as_one_and_can_be_resized(tmp_path):
     path = image_model(tmp_path / "image.onnx")
-    done = straightway.convert(path, tmp_path / "image.tflite", dynamic=True)
+    done = straightway.convert(path, tmp_path / "image.tflite")
     assert done.verification is not None
     assert done.verification.seeds == 5
     (detail,) = Interpreter(model_content=done.data).get_input_details()
@@ -99,7 +104,7 @@ def test_an_open_batch_is_shown_as_one_and_can_be_resized(tmp_path):
 
 def test_two_open_dimensions_in_one_reshape(tmp_path):
     path = token_model(tmp_path / "tokens.onnx")
-    done = straightway.convert(path, dynamic=True)
+    done = straightway.convert(path)
     assert_equal_at(
         path, done.data, *({"x": floats(n, t, 8)} for n, t in ((1, 1), (4, 10), (2, 33)))
     )
@@ -114,21 +119,91 @@ def test_open_height_and_width(tmp_path):
     path = save(
         tmp_path / "m.onnx", nodes, {"x": [1, 3, "H", "W"]}, ["y"], {"w": floats(4, 3, 3, 3)}
     )
-    done = straightway.convert(path, dynamic=True)
+    done = straightway.convert(path)
     assert_equal_at(path, done.data, *({"x": floats(1, 3, h, w)} for h, w in ((8, 9), (31, 50))))
 
 
 def test_what_can_not_stay_open_is_refused_with_the_line_that_fixes_it(tmp_path):
-    """A matrix of constants has one size only."""
+    """A matrix of constants has one size only; no size that was tried is that."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     path = save(tmp_path / "m.onnx", nodes, {"x": ["N", "K"]}, ["y"], {"w": floats(40, 3)})
-    with pytest.raises(straightway.Unsupported, match="--shape 'x=1,1'"):
-        straightway.convert(path, dynamic=True)
+    with pytest.raises(straightway.Unsupported, match="they can't stay open") as found:
+        straightway.convert(path)
+    assert "--shape 'x=1,1'" in str(found.value)
 
 
-def test_without_the_option_open_dimensions_are_refused(tmp_path):
-    with pytest.raises(straightway.Unsupported, match="--dim 'N=1'"):
-        straightway.convert(image_model(tmp_path / "image.onnx"))
+def test_the_line_that_fixes_dimensions_works(tmp_path):
+    """Whether a last window is cut off depends on the size."""
+    nodes = [
+        helper.make_node(
+            "AveragePool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1
+        )
+    ]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", 3, "H", 16]}, ["y"], {})
+    with pytest.raises(straightway.Unsupported, match="ceil_mode") as found:
+        straightway.convert(path)
+    sizes = {name: int(size) for name, size in re.findall(r"--dim '(.)=(\d+)'", str(found.value))}
+    assert "H" in sizes
+    assert straightway.convert(path, dims=sizes).verification.equal
+
+
+def test_what_no_size_lets_convert_is_refused_by_its_node(tmp_path):
+    nodes = [helper.make_node("Unheard", ["x"], ["y"], name="the node", domain="com.acme")]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", 3, 3]}, ["y"], {})
+    with pytest.raises(straightway.Unsupported, match="the node") as found:
+        straightway.convert(path)
+    assert "--dim" not in str(found.value)
+
+
+def test_sizes_that_are_given_are_fixed_and_the_others_stay_open(tmp_path):
+    done = straightway.convert(token_model(tmp_path / "tokens.onnx"), dims={"T": 6})
+    (detail,) = Interpreter(model_content=done.data).get_input_details()
+    assert detail["shape_signature"].tolist() == [-1, 6, 8]
+    assert list(done.sizes) == ["N"]
+
+
+def test_inputs_of_the_user_are_compared_at_their_own_size(tmp_path):
+    np.savez(tmp_path / "x.npz", x=floats(3, 9, 8))
+    path = token_model(tmp_path / "tokens.onnx")
+    done = straightway.convert(path, inputs=tmp_path / "x.npz")
+    assert done.sizes == {"N": 3, "T": 9}
+    assert done.arrays["x"].shape == (3, 9, 8)
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        ({"x": floats(3, 9, 7)}, r"'x' is float32\[3, 9, 7\]"),
+        ({"x": floats(3, 9, 8).astype(np.float64)}, "'x' is float64"),
+        ({"z": floats(3)}, r"lacks 'x'"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(tmp_path, array, words):
+    np.savez(tmp_path / "x.npz", **array)
+    with pytest.raises(straightway.InvalidRequest, match=words):
+        straightway.convert(token_model(tmp_path / "t.onnx"), inputs=tmp_path / "x.npz")
+
+
+def test_one_symbol_has_one_size(tmp_path):
+    nodes = [helper.make_node("Add", ["x", "z"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", 2], "z": ["N", 2]}, ["y"], {})
+    np.savez(tmp_path / "x.npz", x=floats(1, 2), z=floats(4, 2))
+    with pytest.raises(straightway.InvalidRequest, match="'N' is one size"):
+        straightway.convert(path, inputs=tmp_path / "x.npz")
+
+
+def test_a_deployment_says_at_which_size_it_was_measured(tmp_path):
+    path = image_model(tmp_path / "image.onnx")
+    done = deploy(path, tmp_path / "out")
+    assert done.view.latency is not None
+    assert any("measured at N=1" in note for note in done.view.latency.notes)
+
+
+def test_inspect_keeps_dimensions_open(tmp_path):
+    path = token_model(tmp_path / "tokens.onnx")
+    found = inspect(path, Request())
+    assert not found.refusals
+    assert "RESHAPE" in {op for fate in found.fates for op in fate.becomes}
 
 
 def test_sizes_are_explained_by_three_samples():

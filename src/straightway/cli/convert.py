@@ -34,9 +34,6 @@ def command(
     dim: Dims = None,
     shape: Shapes = None,
     io: InputOutput = "keep",
-    dynamic: Annotated[
-        bool, typer.Option("--dynamic", help="Keep open dimensions open (experimental).")
-    ] = False,
     inputs: Inputs = None,
     verify: Annotated[bool, typer.Option(help="Run both files and compare the numbers.")] = True,
     json: Json = False,
@@ -51,7 +48,7 @@ def command(
         child = stack.enter_context(Child(engines=ENGINES)) if verify else None
         from straightway.flow.convert import convert  # noqa: PLC0415
 
-        asked = request(dim, shape, io=io.lower(), inputs=inputs, dynamic=dynamic, step=step)
+        asked = request(dim, shape, io=io.lower(), inputs=inputs, step=step)
         conversion = convert(model, output, verify=verify, request=asked, child=child)
     if json:
         print_json(summary(conversion))
@@ -68,6 +65,7 @@ def summary(conversion: Any) -> dict[str, Any]:
         "bytes": conversion.size_bytes,
         "ops": len(conversion.translation.written.operators),
         "partitions": len(found.ran.placement.partitions) if found is not None else None,
+        "open": list(conversion.sizes),
         "verified": None if found is None else found.equal,
         "worst_error": None if found is None else float(found.worst.max_error),
         "bound": None if found is None else float(found.worst.bound),
@@ -100,6 +98,8 @@ def lines(conversion: Any) -> list[str]:
             f"'{worst.name}', "
             f"{worst.max_error:.3g} of {worst.bound:.3g}"
         )
+        if conversion.sizes:
+            text.append(f"at any {', '.join(conversion.sizes)}: each set has other sizes")
         if found.note:
             text.append(found.note)
         partitions, outside = found.ran.placement.partitions, found.ran.placement.outside

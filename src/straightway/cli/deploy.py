@@ -31,9 +31,6 @@ def command(
     dim: Dims = None,
     shape: Shapes = None,
     io: InputOutput = "keep",
-    dynamic: Annotated[
-        bool, typer.Option("--dynamic", help="Keep open dimensions open (experimental).")
-    ] = False,
     inputs: Inputs = None,
     to: Annotated[str, typer.Option(help="Runtime to deploy to: litert.")] = "litert",
     json: Json = False,
@@ -45,7 +42,7 @@ def command(
 
         if to.lower() != "litert":
             raise InvalidRequest(f"--to takes litert so far; got '{to}'")
-        asked = request(dim, shape, io=io.lower(), inputs=inputs, dynamic=dynamic, step=step)
+        asked = request(dim, shape, io=io.lower(), inputs=inputs, step=step)
         done = deploy(
             model, output, request=asked, command=shlex.join(["straightway", *sys.argv[1:]])
         )

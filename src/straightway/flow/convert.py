@@ -12,12 +12,12 @@ from straightway.errors import InvalidRequest, ToolFailed
 from straightway.flow import files
 from straightway.flow.blame import blamed
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
-from straightway.flow.open import translate_open
+from straightway.flow.open import Options, translate_open
 from straightway.flow.respelled import asked_again
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.twin import needs_twin, with_twin
 from straightway.flow.verify import Feed, Verification, mismatch, verify_file
-from straightway.ingest.onnx import ShapeRequest
+from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph
 from straightway.remark import Remark
 from straightway.run.process import Child
@@ -37,8 +37,8 @@ class Request:
 
     `dims` fixes symbols by name, `shapes` whole inputs. `io`: "nhwc" gives inputs and outputs of
     three or more dimensions the order N, spatial, channels. `inputs`: an .npz to compare on instead
-    of seeded arrays. `dynamic` keeps dimensions open that `dims` and `shapes` don't
-    fix. `step` is told what is being done.
+    of seeded arrays. Dimensions that `dims` and `shapes` don't fix stay open. `step` is told what is
+    being done.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -46,7 +46,6 @@ class Request:
     io: InputOutput = "keep"
     inputs: str | Path | None = None
     seeds: Sequence[int] = SEEDS
-    dynamic: bool = False
     step: Step = quiet
 
     def __post_init__(self) -> None:
@@ -66,6 +65,17 @@ class Request:
         return ShapeRequest(dims=self.dims, shapes=self.shapes)
 
     @property
+    def declared(self) -> ShapeRequest:
+        """The same; what else is open stays so."""
+        return replace(self.fixed, keep_open=True)
+
+    @property
+    def opening(self) -> Options:
+        """How to translate open dimensions."""
+        inputs = None if self.inputs is None else Path(self.inputs)
+        return Options(channels_last_io=self.io == "nhwc", inputs=inputs, seeds=self.seeds)
+
+    @property
     def sources(self) -> tuple[Path, ...]:
         """Files beside the model that are read."""
         return () if self.inputs is None else (Path(self.inputs),)
@@ -76,6 +86,7 @@ class Conversion:
     """A TFLite file, what was done to make it, and the proof that it computes the same.
 
     `path` is None where the file was only made in memory; `verification` None with `verify=False`.
+    `arrays` are inputs to measure on; `sizes` those of the dimensions that stay open, in them.
     """
 
     model: Path
@@ -83,6 +94,7 @@ class Conversion:
     translation: Translation
     verification: Verification | None
     arrays: Arrays
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def data(self) -> bytes:
@@ -163,13 +175,16 @@ def request_of(options: Mapping[str, object]) -> Request:
 
 
 def _translate(path: Path, request: Request) -> Translation:
-    if request.dynamic:
-        return translate_open(
-            path, request.fixed, channels_last_io=request.io == "nhwc"
-        ).translation
     request.step("reading")
-    source = read(path, request.fixed)
+    source = read(path, request.declared)
     request.step("converting")
+    return translated(path, source, request)
+
+
+def translated(path: Path, source: Graph, request: Request) -> Translation:
+    """Translate an ingested graph, at every size of the dimensions that it leaves open."""
+    if open_dims(source):
+        return translate_open(path, source, request.opening).translation
     return translate(source, channels_last_io=request.io == "nhwc")
 
 
@@ -179,23 +194,18 @@ def _verified(path: Path, target: Path | None, request: Request, child: Child) -
 
 
 def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation, Proof]":
-    if request.dynamic:
-        return _opened(path, request, child)
     request.step("reading")
-    source = read(path, request.fixed)
+    source = read(path, request.declared)
     request.step("converting")
+    if open_dims(source):
+        made = translate_open(path, source, request.opening)
+        proof = Proof(child=child, sets=made.sets, sizes=made.sizes, step=request.step)
+        return made.translation, proof
     pinned = pinned_inputs(source)
     translation = translate(source, channels_last_io=request.io == "nhwc")
     # by now the graph tells which tables its integers index
     sets = input_sets(source, request, pinned)
     return translation, Proof(child=child, sets=sets, step=request.step)
-
-
-def _opened(path: Path, request: Request, child: Child) -> "tuple[Translation, Proof]":
-    """As `_prepared`, with open dimensions: compared at three sizes, or on the user's inputs."""
-    request.step("converting at three sizes")
-    made = translate_open(path, request.fixed, channels_last_io=request.io == "nhwc")
-    return made.translation, Proof(child=child, sets=made.sets, step=request.step)
 
 
 def input_sets(source: Graph, request: Request, pinned: Arrays | None = None) -> list[Arrays]:
@@ -207,11 +217,17 @@ def input_sets(source: Graph, request: Request, pinned: Arrays | None = None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What a verification needs."""
+    """What a verification needs; `sizes` are those of open dimensions in the last set."""
 
     child: Child
     sets: list[Arrays]
+    sizes: Mapping[str, int] = field(default_factory=dict)
     step: Step
+
+    @property
+    def measured(self) -> Arrays:
+        """The inputs to measure on: where sizes are open, those that no sample had."""
+        return self.sets[-1 if self.sizes else 0]
 
 
 def _finish(
@@ -276,5 +292,6 @@ def _conversion(
         path=target,
         translation=translation,
         verification=found,
-        arrays=proof.sets[0] if proof is not None else {},
+        arrays=proof.measured if proof is not None else {},
+        sizes=proof.sizes if proof is not None else {},
     )

@@ -1,6 +1,6 @@
 """Graphs whose results have as many elements as the run tells: translated with three assumed sizes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from straightway.ir import Graph, Value
 from straightway.passes.control import copy_graph
@@ -10,9 +10,9 @@ from straightway.passes.types import nested
 ASSUMED_COUNTS = (1008, 1512, 2004)
 
 
-def samples(graph: Graph) -> Iterator[Graph]:
-    """Copies of a graph as it was ingested, each with another assumed size."""
-    for count in ASSUMED_COUNTS:
+def samples(graphs: Sequence[Graph]) -> Iterator[Graph]:
+    """Copies of graphs as they were ingested, each with another assumed size."""
+    for graph, count in zip(graphs, ASSUMED_COUNTS, strict=False):
         copy = copied(graph)
         copy.assumed_count = count
         yield copy

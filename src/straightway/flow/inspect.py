@@ -6,8 +6,8 @@ from pathlib import Path
 
 from straightway.errors import Unsupported
 from straightway.flow.blame import blamed
-from straightway.flow.convert import Request, within_memory
-from straightway.flow.translate import Translation, read, translate
+from straightway.flow.convert import Request, translated, within_memory
+from straightway.flow.translate import Translation, read
 from straightway.ir import Node, Source
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
@@ -52,19 +52,19 @@ class Inspection:
 
 
 def inspect(model: Path, request: Request) -> Inspection:
-    """Say what becomes of each node. Raises InvalidModel, and Unsupported for open shapes."""
+    """Say what becomes of each node. Raises InvalidModel; Unsupported where shapes can't stay open."""
     with within_memory(model), blamed(model, request.fixed):
         return _inspected(model, request)
 
 
 def _inspected(model: Path, request: Request) -> Inspection:
-    source = read(model, request.fixed)
+    source = read(model, request.declared)
     nodes = list(source.nodes)
     names = [(node.name, str(node.op), min(node.origins, default=Source())) for node in nodes]
     try:
-        done = translate(source, channels_last_io=request.io == "nhwc")
+        done = translated(model, source, request)
     except Unsupported as error:
-        if not error.remarks:
+        if not any(remark.op for remark in error.remarks):
             raise
         return _refused(model, names, error.remarks)
     ops = _ops_by_node(done)

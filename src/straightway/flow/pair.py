@@ -10,7 +10,7 @@ from straightway.errors import InvalidRequest, StraightwayError
 from straightway.flow.candidate import as_model_has, check, describe, feeds, sizes
 from straightway.flow.convert import Proof, Request, input_sets, prove
 from straightway.flow.inputs import pinned_inputs, read_arrays
-from straightway.flow.open import translate_open
+from straightway.flow.open import Options, translate_open
 from straightway.flow.reference import one_line, references
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import UNFORESEEN, Translation, fitting, read, translate
@@ -86,9 +86,12 @@ def _is_open(description: Description) -> bool:
 def _kept_open(model: Path, candidate: Path, request: Request) -> Verification | None:
     """Compare at all sizes that conversion compares, if the file is ours with open dimensions."""
     data = candidate.read_bytes()
+    declared = read(model, request.declared)
+    if not open_dims(declared):
+        return None
     for channels_last in (False, True):
         try:
-            made = translate_open(model, request.fixed, channels_last_io=channels_last)
+            made = translate_open(model, declared, Options(channels_last_io=channels_last))
         except (StraightwayError, *UNFORESEEN):
             return None  # then it is of someone else, and the outputs can still be compared
         if made.translation.written.data == data:

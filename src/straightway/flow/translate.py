@@ -116,20 +116,53 @@ def _tried(path: Path, shapes: Mapping[str, Sequence[int]]) -> str | None:
     return "converts"
 
 
-def translate(
-    source: Graph, *, channels_last_io: bool = False, any_size: bool = False
-) -> Translation:
-    """Turn an ingested graph into a TFLite file; with `any_size`, of ops that hold at other sizes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A model laid out for TFLite, not written yet. The fields are those of `Translation`."""
+
+    source: Graph
+    node_count: int
+    names: frozenset[str]
+    lowered: Lowered
+    layout: Layout
+    remarks: tuple[Remark, ...]
+    watch: Stopwatch
+
+    def written(self) -> Translation:
+        """Pack what does not fill the lanes, and write the file."""
+        packed = pack(self.layout.graph)
+        if not self.layout.graph.signatures:
+            verify(self.layout.graph, typed=True)
+        self.watch.lap("layout")
+        data = write(self.layout.graph)
+        self.watch.lap("write")
+        return Translation(
+            source=self.source,
+            node_count=self.node_count,
+            names=self.names,
+            lowered=self.lowered,
+            layout=self.layout,
+            written=data,
+            remarks=(*self.remarks, *packed),
+            steps_s=self.watch.steps_s,
+        )
+
+
+def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
+    """Turn an ingested graph into a TFLite file.
 
     Results of which only the run tells how many elements they have keep that open. Raises Unsupported
     for all refused nodes together.
     """
-    if source.assumed_count or not counts.counts(source):
-        return _translate(source, channels_last_io=channels_last_io, any_size=any_size)
-    first, *_ = counted.samples(source)
+    if not counts.counts(source):
+        return draft(source, channels_last_io=channels_last_io).written()
+    first = next(counted.samples([source]))
     try:
-        made = _translate(first, channels_last_io=channels_last_io, any_size=any_size)
-        return _joined(source, channels_last_io=channels_last_io) if first.assumed else made
+        made = draft(first, channels_last_io=channels_last_io)
+        if not first.assumed:
+            return made.written()
+        samples = list(counted.samples([source] * len(counted.ASSUMED_COUNTS)))
+        return joined(samples, [], channels_last_io=channels_last_io)
     except (InvalidModel, NotYet) as error:
         if not first.assumed:
             raise
@@ -140,23 +173,21 @@ def translate(
         ) from error
 
 
-def _joined(source: Graph, *, channels_last_io: bool) -> Translation:
-    """Translate with several assumed sizes, and keep what holds at every one."""
-    made = [
-        _translate(sample, channels_last_io=channels_last_io, any_size=True)
-        for sample in counted.samples(source)
-    ]
-    unify([one.layout.graph for one in made], [])
-    return rewritten(made[0])
+def joined(
+    sources: Sequence[Graph], batch: Sequence[tuple[int, int]], *, channels_last_io: bool
+) -> Translation:
+    """Translate one model at several sizes, and keep what holds at every one.
+
+    `batch` are the open dimensions (input number, dimension) that the file shows as 1. Raises
+    NotYet where the sizes lead to other ops, else as `translate`.
+    """
+    made = [draft(s, channels_last_io=channels_last_io, any_size=True) for s in sources]
+    unify([one.layout.graph for one in made], batch)
+    return made[0].written()
 
 
-def rewritten(joined: Translation) -> Translation:
-    """Write the graph of a translation once it holds at every size."""
-    remarks = (*joined.remarks, *pack(joined.layout.graph))
-    return replace(joined, written=write(joined.layout.graph), remarks=remarks)
-
-
-def _translate(source: Graph, *, channels_last_io: bool, any_size: bool) -> Translation:
+def draft(source: Graph, *, channels_last_io: bool, any_size: bool = False) -> Draft:
+    """Prepare, lower and lay out a graph; with `any_size`, by ops that hold at other sizes."""
     watch = Stopwatch()
     node_count = sum(1 for _ in source.nodes)
     names = frozenset(value.name for node in source.nodes for value in node.outputs)
@@ -166,22 +197,16 @@ def _translate(source: Graph, *, channels_last_io: bool, any_size: bool) -> Tran
     remarks += [*lowered.remarks, *preparation.after(lowered.graph)]
     watch.lap("lower")
     layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=channels_last_io)
-    if not any_size:
-        remarks += pack(layout.graph)
-    verify(layout.graph, typed=True)
     remarks += layout.plan.remarks()
     watch.lap("layout")
-    written = write(layout.graph)
-    watch.lap("write")
-    return Translation(
+    return Draft(
         source=source,
         node_count=node_count,
         names=names,
         lowered=lowered,
         layout=layout,
-        written=written,
         remarks=tuple(remarks),
-        steps_s=watch.steps_s,
+        watch=watch,
     )
 
 

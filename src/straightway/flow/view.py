@@ -59,7 +59,7 @@ def view_of(
         verdict=verdict_of(verification),
         versions={name: version(name) for name in PACKAGES},
         machine=_machine(measurement),
-        latency=_latency(measurement),
+        latency=_latency(measurement, conversion.sizes),
         categories=_categories(operators, measurement),
         operators=tuple(operators),
         partitions=_partitions(conversion, verification.ran.placement),
@@ -157,10 +157,13 @@ def _machine(measurement: Measurement | None) -> Machine | None:
     )
 
 
-def _latency(measurement: Measurement | None) -> Latency | None:
+def _latency(measurement: Measurement | None, sizes: Mapping[str, int]) -> Latency | None:
     if measurement is None:
         return None
     notes = ["CPU time of one thread; both taken in turns in one process"]
+    if sizes:
+        named = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items())
+        notes.append(f"measured at {named}, which stay open; --inputs NPZ measures other sizes")
     if not measurement.trace.run.operator_level:
         notes.append(f"no time per operator: {measurement.trace.run.reason}")
     return Latency(

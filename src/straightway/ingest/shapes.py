@@ -125,19 +125,19 @@ def _fix_input(value: Value, element: np.dtype | None, request: ShapeRequest) ->
     )
     if not fits:
         raise InvalidRequest(
-            f"--shape {value.name}: {list(shape)} does not fit the declared {_shown(declared)}"
+            f"--shape {value.name}: {list(shape)} does not fit the declared {shown(declared)}"
         )
     for size, symbol in zip(shape, declared, strict=True):
         named = request.dims.get(symbol, size) if isinstance(symbol, str) else size
         if named != size:
             raise InvalidRequest(
                 f"--dim {symbol}={named} and --shape {value.name}={','.join(map(str, shape))} "
-                f"give '{symbol}' two sizes; the declared shape is {_shown(declared)}"
+                f"give '{symbol}' two sizes; the declared shape is {shown(declared)}"
             )
     value.type = TensorType(dtype=value.type.dtype, shape=shape)
 
 
-def _shown(shape: Sequence[int | str]) -> str:
+def shown(shape: Sequence[int | str]) -> str:
     """Print a shape, an unnamed dimension as '?'."""
     return "[" + ", ".join(str(size) if size != "" else "?" for size in shape) + "]"
 
@@ -196,7 +196,7 @@ def _open_remark(
 ) -> Remark:
     if value.type is not None:
         example = ",".join(map(str, suggested[value.name]))
-        text = f"has symbolic dimensions {_shown(value.type.shape)}"
+        text = f"has symbolic dimensions {shown(value.type.shape)}"
         remedy = f"--shape {quote(f'{value.name}={example}')}"
     elif value.name in unranked:
         text, remedy = "has no declared shape", f"--shape {quote(f'{value.name}=1,3,224,224')}"

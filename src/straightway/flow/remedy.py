@@ -1,0 +1,85 @@
+"""Where dimensions can't stay open: why, and the line that fixes as few of them as needed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from straightway.errors import Unsupported
+from straightway.flow.samples import (
+    CONTRADICTIONS,
+    Sizes,
+    Symbols,
+    at,
+    checked,
+    filled,
+    is_batch,
+    join,
+    ladders,
+)
+from straightway.flow.translate import translate
+from straightway.ingest.shapes import shown
+from straightway.ir import Graph
+from straightway.remark import Remark
+
+STEP = "flow.open"
+
+
+def refused(path: Path, declared: Graph, symbols: Symbols, reason: Exception) -> Unsupported:
+    """Say what can't stay open and what to type; or what is refused at every size."""
+    remedy = _remedy(declared, symbols)
+    if isinstance(remedy, Unsupported):
+        return remedy
+    opened = [value for value in declared.inputs if not value.known_type.is_static]
+    texts = [f"has symbolic dimensions {shown(value.known_type.shape)}" for value in opened]
+    named = ", ".join(f"'{v.name}' {text}" for v, text in zip(opened, texts, strict=True))
+    remarks = [
+        Remark(kind="missed", step=STEP, node=value.name, text=text, remedy=remedy)
+        for value, text in zip(opened, texts, strict=True)
+    ]
+    return Unsupported(
+        f"{path}: {named}; they can't stay open: {reason}\n  what works: {remedy}", remarks
+    )
+
+
+def _remedy(declared: Graph, symbols: Symbols) -> str | Unsupported:
+    """What to type; or the refusal, where no size makes the model convert."""
+    for samples in ladders(symbols):
+        sizes = checked(symbols, samples)
+        try:
+            translate(at(declared, symbols, sizes))
+        except Unsupported as error:
+            if any(remark.op for remark in error.remarks):
+                return error
+        except CONTRADICTIONS:
+            continue
+        else:
+            return _line(declared, symbols, samples, sizes)
+    return f"sizes that the model takes: {_by_input(declared, symbols, dict.fromkeys(symbols, 1))}"
+
+
+def _line(declared: Graph, symbols: Symbols, samples: Sequence[Sizes], sizes: Sizes) -> str:
+    """Fix one symbol if that is enough, else all but the batch, else all."""
+    named = {d for value in declared.inputs for d in value.known_type.shape}
+    tries = [[s] for s in symbols] + [[s for s, uses in symbols.items() if not is_batch(uses)]]
+    for fixed in tries:
+        left = {s: uses for s, uses in symbols.items() if s not in fixed}
+        if not left or not fixed or not named.issuperset(fixed):
+            continue
+        partly = {s: symbols[s] for s in fixed}
+        try:
+            join(at(declared, partly, sizes), left, samples, channels_last_io=False)
+        except CONTRADICTIONS:
+            continue
+        return f"{_by_name(partly, sizes)}, which leaves {', '.join(left)} open"
+    if named.issuperset(symbols):
+        return _by_name(symbols, sizes)
+    return _by_input(declared, symbols, sizes)
+
+
+def _by_name(symbols: Symbols, sizes: Sizes) -> str:
+    return " ".join(f"--dim '{symbol}={sizes[symbol]}'" for symbol in sorted(symbols))
+
+
+def _by_input(declared: Graph, symbols: Symbols, sizes: Sizes) -> str:
+    names = dict.fromkeys(name for uses in symbols.values() for name, _ in uses)
+    found = filled(declared, symbols, sizes)
+    return " ".join(f"--shape '{name}={','.join(map(str, found[name]))}'" for name in names)
