@@ -151,7 +151,7 @@ def test_open_sizes_are_those_of_the_file(layout, foreign, tmp_path):
 
 def test_open_sizes_are_those_of_the_users_arrays(tmp_path):
     path = open_convolution(tmp_path)
-    straightway.convert(path, tmp_path / "m.tflite", verify=False, dynamic=True)
+    straightway.convert(path, tmp_path / "m.tflite", verify=False)
     np.savez(tmp_path / "a.npz", x=np.ones((2, 3, 9, 11), np.float32))
     found = straightway.verify(path, tmp_path / "m.tflite", inputs=tmp_path / "a.npz")
     assert found.equal
@@ -160,7 +160,7 @@ def test_open_sizes_are_those_of_the_users_arrays(tmp_path):
 
 def test_our_own_file_with_open_sizes_is_compared_at_several(tmp_path):
     path = open_convolution(tmp_path)
-    straightway.convert(path, tmp_path / "m.tflite", verify=False, dynamic=True)
+    straightway.convert(path, tmp_path / "m.tflite", verify=False)
     found = straightway.verify(path, tmp_path / "m.tflite")
     assert found.equal
     assert len({check.shape for check in found.outputs}) > 3

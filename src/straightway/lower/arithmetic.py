@@ -117,6 +117,7 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
         case(x=run([[0.25, 2.0, 9.0]]), y=(2, 1)),
         case(x=run([[0.25, 2.0, 9.0]]), y=np.array([[0.3], [-1.7]], np.float32)),
         case(x=run([[-3, 2, 9]], np.int32), y=run([[3], [2]], np.int32)),
+        case(x=run([[-1, 1, 9]], np.int32), y=run([[-3], [2], [-2]], np.int32)),
         case(x=run([[-3, 2, 9]], np.int64), y=np.array(2, np.int64)),
         case(x=run([[-3, 2, 9]], np.int32), y=np.array(4, np.int32)),
         case(
@@ -138,7 +139,17 @@ def power(g: Builder, x: Value, y: Value, /, axis: int | None = None, broadcast:
             return special
     if is_integer(x) and not is_integer(y):
         raise NotYet(f"Pow of whole numbers needs a whole exponent; got {y.dtype}")
-    return g.POW(x, converted(g, y, x.dtype))
+    exponent = converted(g, y, x.dtype)
+    if not is_integer(x) or (y.const is not None and (y.const >= 0).all()):
+        return g.POW(x, exponent)
+    return _whole_power(g, x, exponent)
+
+
+def _whole_power(g: Builder, x: Value, y: Value) -> Value:
+    """POW refuses to run with a negative exponent (kernels/pow.cc: Eval); 1 and -1 have such powers."""
+    size = g.ABS(y)
+    vanishes = g.LOGICAL_AND(g.LESS(y, 0), g.GREATER(g.ABS(x), 1))
+    return g.SELECT_V2(vanishes, g.const(np.array(0, x.dtype)), g.POW(x, size))
 
 
 def _special_power(g: Builder, x: Value, exponent: float) -> Value | None:
