@@ -32,7 +32,15 @@ ERRORS: Mapping[str, type[StraightwayError]] = {
 }
 
 
+# These keep a model for the next request; memory is for one engine's at a time.
+_KEEPERS = ("onnx_engine", "tflite_engine")
+
+
 def _engine(module: str, function: str) -> Any:
+    for other in _KEEPERS:
+        loaded = sys.modules.get(f"straightway.run.{other}")
+        if other != module and loaded is not None:
+            loaded.forget()
     return getattr(importlib.import_module(f"straightway.run.{module}"), function)
 
 

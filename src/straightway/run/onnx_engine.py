@@ -105,12 +105,19 @@ class _Kept:
     session: Any = None
 
 
+def forget() -> None:
+    """Free the model that is kept for the next request."""
+    _Kept.wanted = _Kept.session = None
+
+
 def _kept_session(wanted: _Wanted) -> Any:
     path = Path(wanted.path)
     stamp = (path.stat().st_mtime, path.stat().st_size) if path.exists() else (0.0, 0)
     if (_Kept.wanted, _Kept.stamp) != (wanted, stamp):
-        _Kept.wanted = _Kept.session = None  # free the old one before the new one is made
-        _Kept.session = _session(wanted, _options(wanted))
+        forget()  # before the new one is made
+        options = _options(wanted)
+        options.enable_cpu_mem_arena = False  # it is not timed, and an arena gives nothing back
+        _Kept.session = _session(wanted, options)
         _Kept.wanted, _Kept.stamp = wanted, stamp
     return _Kept.session
 

@@ -119,6 +119,11 @@ class _Kept:
     interpreter: Interpreter | None = None
 
 
+def forget() -> None:
+    """Free the model that is kept for the next request."""
+    _Kept.key = _Kept.interpreter = None
+
+
 def _kept(path: str, *, delegate: bool, keep_all: bool) -> Interpreter:
     """The interpreter of the call before if it was for the same file, in its first state."""
     found = Path(path)
@@ -131,7 +136,7 @@ def _kept(path: str, *, delegate: bool, keep_all: bool) -> Interpreter:
         stat.st_size if stat is not None else 0,
     )
     if _Kept.key != key or _Kept.interpreter is None:
-        _Kept.key = _Kept.interpreter = None  # free the old one before the new one is made
+        forget()  # before the new one is made
         _Kept.interpreter = open_model(path, delegate=delegate, keep_all=keep_all)
         _Kept.key = key
     else:
