@@ -71,6 +71,7 @@ class _AlignedBuffer:
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
+        self.from_end = 0
 
     def Pack(self, builder: Any) -> int:  # noqa: N802 - the object API's own name
         """Write the elements as one block."""
@@ -78,6 +79,7 @@ class _AlignedBuffer:
         builder.StartVector(1, data.size, ALIGNMENT_BYTES)
         builder.head -= data.size
         builder.Bytes[builder.head : builder.head + data.size] = data.data
+        self.from_end = len(builder.Bytes) - builder.head  # the bytes may still move, the end stays
         vector = builder.EndVector()
         schema.BufferStart(builder)
         schema.BufferAddData(builder, vector)
@@ -122,7 +124,18 @@ class _Writer:
         builder = flatbuffers.Builder(weights + SPARE_BYTES * (1 + tensors))
         builder.Finish(self.model.Pack(builder), b"TFL3")
         data = memoryview(builder.Bytes)[builder.Head() :]
+        self.share(main, data)
         return Written(data=data, tensors=main.tensors, operators=main.operators)
+
+    def share(self, main: _Body, data: memoryview) -> None:
+        """Let the graph's constants be views of the file: nobody need hold them twice."""
+        for value, index in main.tensors.items():
+            buffer = self.model.buffers[main.table.tensors[index].buffer]
+            if value.const is not None and value.const.nbytes:
+                start = len(data) - buffer.from_end
+                stored = np.frombuffer(data[start : start + value.const.nbytes], value.dtype)
+                stored.flags.writeable = False
+                value.const = stored.reshape(value.const.shape)
 
     def body(self, graph: Graph, outputs: Sequence[Value]) -> _Body:
         """Write inputs, operators, outputs of one graph."""
