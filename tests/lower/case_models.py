@@ -51,9 +51,12 @@ class CaseModel:
 def build(lowering: Lowering, case: Case) -> CaseModel:
     """Make the model of a case by the operator's official schema.
 
-    Operands go by their names there, or by those of the declaration.
+    Operands go by their names there, or by those of the declaration. The opset of a case is that of
+    the operator's domain.
     """
-    op, opset = lowering.op, case.opset or NEWEST
+    op = lowering.op
+    domain = "" if op.dialect == "onnx" else op.dialect
+    opset = case.opset or (1 if domain else NEWEST)
     names, attributes = _schema(lowering, opset)
     given = dict(case.arguments)
     maker = _Maker(np.random.default_rng(7))
@@ -69,7 +72,6 @@ def build(lowering: Lowering, case: Case) -> CaseModel:
     if unknown:
         raise ValueError(f"{op}@{opset} has no {sorted(unknown)}: it has {names}, {attributes}")
     outputs = [f"y{k}" for k in range(case.outputs)]
-    domain = "" if op.dialect == "onnx" else op.dialect
     attrs = {k: _attribute(v) for k, v in given.items()}
     node = onnx.helper.make_node(op.name, flat, outputs, name="node", domain=domain, **attrs)
     graph = onnx.helper.make_graph(
@@ -79,8 +81,8 @@ def build(lowering: Lowering, case: Case) -> CaseModel:
         [onnx.helper.make_empty_tensor_value_info(name) for name in outputs],
         [onnx.numpy_helper.from_array(a, name) for name, a in maker.constants.items()],
     )
-    opsets = [onnx.helper.make_opsetid("", opset)]
-    opsets += [onnx.helper.make_opsetid(domain, 1)] if domain else []
+    opsets = [onnx.helper.make_opsetid(domain, opset)]
+    opsets += [onnx.helper.make_opsetid("", NEWEST)] if domain else []
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
     return CaseModel(model=model, feeds=maker.feeds)
 

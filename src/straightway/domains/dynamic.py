@@ -154,7 +154,10 @@ class _Unifier:
 
 def _alike(arrays: Sequence[np.ndarray]) -> bool:
     first = arrays[0]
-    return all(a.shape == first.shape and np.array_equal(a, first) for a in arrays[1:])
+    numbers = first.dtype.kind == "f"
+    return all(
+        a.shape == first.shape and np.array_equal(a, first, equal_nan=numbers) for a in arrays[1:]
+    )
 
 
 def _shrunk(arrays: list[np.ndarray]) -> np.ndarray | None:

@@ -19,6 +19,7 @@ FAMILIES = (
     "attention",
     "microsoft",
     "ml",
+    "tree_ensembles",
     "window",
     "transposed",
     "pool",

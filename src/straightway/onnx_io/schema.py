@@ -20,9 +20,16 @@ DOMAINS = {"onnx": "", "ai.onnx.ml": "ai.onnx.ml"}
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
 # Values that shape functions read are shapes, axes, pads, scales: few elements.
 MOST_SHAPE_ELEMENTS = 1024
-# Operators whose older shape functions are wrong: with ceil_mode they count a last window that
-# starts behind the input, which neither the operator's text nor a runtime does.
-SHAPED_BY_NEWEST = frozenset({"AveragePool", "LpPool", "MaxPool"})
+# Operators whose own shape functions are wrong or absent, and the version whose function is right. The
+# older ones of pools count, with ceil_mode, a last window that starts behind the input, which neither
+# the operator's text nor a runtime does; those of trees say nothing before version 3 and since 5.
+SHAPED_BY = {
+    ("onnx", "AveragePool"): NEWEST_OPSET,
+    ("onnx", "LpPool"): NEWEST_OPSET,
+    ("onnx", "MaxPool"): NEWEST_OPSET,
+    ("ai.onnx.ml", "TreeEnsembleClassifier"): 3,
+    ("ai.onnx.ml", "TreeEnsembleRegressor"): 3,
+}
 # Attributes whose default the operator's shape function does not know (onnx/defs/math/defs.cc).
 FORGOTTEN_DEFAULTS = {"STFT": ("onesided", 1)}
 
@@ -104,8 +111,8 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
     Constant operands of up to 1,024 elements are shown to the shape function. Raises ValueError with
     ONNX's message where the operands contradict the operator.
     """
-    newest = node.op.dialect == "onnx" and node.op.name in SHAPED_BY_NEWEST
-    found = official(replace(node.op, version=NEWEST_OPSET) if newest else node.op)
+    version = SHAPED_BY.get((node.op.dialect, node.op.name), node.op.version)
+    found = official(replace(node.op, version=version))
     if found is None:
         return [None] * len(node.outputs)
     guard.check(node)
