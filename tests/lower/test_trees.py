@@ -261,7 +261,7 @@ def test_any_number_of_rows(child: Child, tmp_path: Path) -> None:
     made = model("TreeEnsembleClassifier", ["l", "s"], 1, 1, attrs | {"classlabels_int64s": [4, 2]})
     made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
     onnx.save(made, tmp_path / "m.onnx")
-    verification = convert(tmp_path / "m.onnx", dynamic=True, child=child).verification
+    verification = convert(tmp_path / "m.onnx", child=child).verification
     assert verification is not None
 
 
