@@ -21,6 +21,7 @@ from straightway.ingest.onnx import ingest
 from straightway.ir.verify import verify
 from straightway.lower.declare import Case, Lowering, Runtime
 from straightway.lower.lowering import Lowered, lower_graph
+from straightway.quant import integer
 from straightway.run import litert, ort
 from straightway.run.process import Child
 from straightway.tflite.write import write
@@ -197,6 +198,7 @@ def computed(
     child: Child, found: Lowered, feeds: Mapping[str, np.ndarray], folder: Path
 ) -> Sequence[np.ndarray]:
     """Lay out, write and run a lowered graph."""
+    integer.run(found.graph)
     layout = lay_out(found.graph, found.outputs)
     verify(layout.graph, typed=True)
     path = folder / "model.tflite"

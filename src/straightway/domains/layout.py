@@ -158,6 +158,7 @@ def _finish(graph: Graph, names: Sequence[str], store: Store, ends: Ends) -> Non
 def _copied(store: Store, tensor: Value) -> Value:
     """A second tensor with the same elements: an output may be neither an input nor a constant."""
     made = Value(store.target.fresh(f"{tensor.name}/copy"), tensor.type)
+    made.quant = tensor.quant
     sizes = np.array(tensor.shape, np.int32)
     op = Op(dialect="tflite", name="RESHAPE")
     origins = tensor.producer.origins if tensor.producer else frozenset()

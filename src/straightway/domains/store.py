@@ -10,6 +10,7 @@ import numpy as np
 from straightway.domains.atoms import Atoms, Order
 from straightway.domains.forms import Form, common_runs, flat, matching_perm, natural, shape_of
 from straightway.ir import Graph, Node, Op, TensorType, Value, edit
+from straightway.ir.scheme import moved
 from straightway.ir.source import Origins
 
 
@@ -179,10 +180,11 @@ class Store:
             if value.const is None:
                 raise ValueError(f"{value} is no constant")
             array = arrange(value.const)
+            quant = moved(value.quant, value.shape, arrange)
             if 0 not in array.strides:  # else it is one element seen many times, whatever the order
                 array = np.ascontiguousarray(array)
             made = edit.constant(self.target, array, value.name)
-            made.quant = value.quant
+            made.quant = quant
             self.arrangements[value, key] = made
         return self.arrangements[value, key]
 

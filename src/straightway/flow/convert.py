@@ -14,6 +14,7 @@ from straightway.flow.blame import blamed
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
 from straightway.flow.open import Options, translate_open
 from straightway.flow.respelled import asked_again
+from straightway.flow.rounded import roundings, verify_rounded
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.twin import needs_twin, with_twin
 from straightway.flow.verify import Feed, Verification, mismatch, verify_file
@@ -259,7 +260,8 @@ def prove(path: Path, draft: Path, translation: Translation, proof: Proof) -> Ve
     feeds = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in proof.sets]
 
     def verify(reference: Path) -> Verification:
-        return verify_file(proof.child, reference, draft, translation, feeds)
+        check = verify_rounded if roundings(translation) else verify_file
+        return check(proof.child, reference, draft, translation, feeds)
 
     found = verify(path)
     if not found.equal:

@@ -68,11 +68,18 @@ class Check:
         return self.max_error / self.scale if self.scale else self.max_error
 
 
-def compare(name: str, want: np.ndarray, got: np.ndarray, other: np.ndarray | None = None) -> Check:
+def compare(
+    name: str,
+    want: np.ndarray,
+    got: np.ndarray,
+    other: np.ndarray | None = None,
+    *,
+    quanta: int = 0,
+) -> Check:
     """Compare `got` with the reference `want`; `other` is the reference computed another way.
 
     Floats: |Δ| ≤ max(relative · max(range, max|y|), 4 · |want - other|), the patterns of NaN and
-    infinity equal. Integers and truth values: exact.
+    infinity equal. Integers and truth values: exact; quantized ones may be `quanta` apart.
     """
     plain: dict[str, Any] = {"name": name, "shape": tuple(want.shape), "dtype": want.dtype.name}
     if got.shape != want.shape or got.dtype != want.dtype:
@@ -83,24 +90,30 @@ def compare(name: str, want: np.ndarray, got: np.ndarray, other: np.ndarray | No
     if want.size == 0:
         return Check(**plain, max_error=0.0, bound=0.0, scale=1.0)
     if relative is None:
-        return _exact(plain, want, got)
+        return _exact(plain, want, got, quanta)
     return _close(plain, want, got, _bound(want, other, relative))
 
 
-def _exact(plain: dict[str, Any], want: np.ndarray, got: np.ndarray) -> Check:
+def _exact(plain: dict[str, Any], want: np.ndarray, got: np.ndarray, quanta: int) -> Check:
     wrong = want != got
+    most = 0
+    if quanta:
+        apart = np.abs(want.astype(np.int64) - got.astype(np.int64))
+        wrong, most = apart > quanta, int(apart.max(initial=0))
     if not wrong.any():
-        return Check(**plain, max_error=0.0, bound=0.0, scale=1.0)
+        return Check(**plain, max_error=float(most), bound=float(quanta), scale=1.0)
     place = tuple(int(k) for k in np.argwhere(wrong)[0])
     wanted, given = (
         array[place].item() if want.dtype != object else str(array[place]) for array in (want, got)
     )
     error = math.inf if isinstance(wanted, str) else float(abs(wanted - given))
     reason = f"{int(wrong.sum()):,} of {want.size:,} elements differ"
+    if quanta:
+        reason += f" by up to {most} quanta; allowed {quanta}"
     return Check(
         **plain,
-        max_error=error,
-        bound=0.0,
+        max_error=max(error, float(most)),
+        bound=float(quanta),
         scale=1.0,
         place=place,
         want=wanted,

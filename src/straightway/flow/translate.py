@@ -18,6 +18,7 @@ from straightway.ir.verify import verify
 from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
 from straightway.passes import counts
+from straightway.quant import integer
 from straightway.remark import Remark
 from straightway.tflite.write import Written, write
 
@@ -195,6 +196,10 @@ def draft(source: Graph, *, channels_last_io: bool, any_size: bool = False) -> D
     watch.lap("prepare")
     lowered = _lowered(source, any_size=any_size)
     remarks += [*lowered.remarks, *preparation.after(lowered.graph)]
+    made = integer.run(lowered.graph)
+    remarks += made.remarks
+    values = {source: made.stand_in(value) for source, value in lowered.values.items()}
+    lowered = replace(lowered, values=values)
     watch.lap("lower")
     layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=channels_last_io)
     remarks += layout.plan.remarks()

@@ -101,7 +101,7 @@ def verify_file(
     given = [feed.inputs for feed in feeds]
     for feed, expected in zip(feeds, references(child, model, given), strict=True):
         ran = run_written(child, result, list(feed.stored.values()))
-        checks += _outputs(translation, expected, ran.outputs)
+        checks += output_checks(translation, expected, ran.outputs)
     if ran is None:
         raise ValueError("there are no inputs to compare on")
     look = _Inside(child, model, translation, feeds[0])
@@ -118,9 +118,10 @@ def verify_file(
     )
 
 
-def _outputs(
+def output_checks(
     translation: Translation, expected: Reference, outputs: Sequence[np.ndarray]
 ) -> list[Check]:
+    """Compare the file's outputs, brought to the model's order."""
     checks = []
     for value, name, got in zip(
         translation.lowered.graph.outputs, translation.source.output_names, outputs, strict=True
@@ -213,14 +214,20 @@ class _Inside:
 
     def difference(self, check: Check) -> Difference:
         """Name the node that makes a value, with its source."""
-        node = self.values[check.name].producer
-        source = min(node.origins, default=None) if node is not None else None
-        return Difference(
-            node=node.name if node is not None else "",
-            op=str(node.op) if node is not None else "",
-            source=str(source or ""),
-            check=check,
-        )
+        return difference_at(self.values, check)
+
+
+def difference_at(values: Mapping[str, Value], check: Check) -> Difference:
+    """Name the node that makes a value, with its source."""
+    value = values.get(check.name)
+    node = value.producer if value is not None else None
+    source = min(node.origins, default=None) if node is not None else None
+    return Difference(
+        node=node.name if node is not None else "",
+        op=str(node.op) if node is not None else "",
+        source=str(source or ""),
+        check=check,
+    )
 
 
 def batches(names: Sequence[str], size_of: Callable[[str], int]) -> Iterator[list[str]]:

@@ -29,7 +29,10 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quant:
-    """Affine quantization of a tensor: real = scale · (stored - zero_point), along `axis`."""
+    """Affine quantization of a tensor: real = scale · (stored - zero_point), along `axis`.
+
+    On a constant of floats: how the model stored it.
+    """
 
     scale: np.ndarray
     zero_point: np.ndarray

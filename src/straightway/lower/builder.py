@@ -8,6 +8,7 @@ import numpy as np
 
 from straightway.errors import Bug, Impossible, NotYet
 from straightway.ir import Graph, Node, Op, TensorType, Value, edit
+from straightway.ir.scheme import moved
 from straightway.ir.source import Origins
 from straightway.ir.types import SHORT_NAMES
 from straightway.lower.constants import folded
@@ -70,7 +71,7 @@ class Builder:
         first = next(v for v in operands if isinstance(v, Value))
         inputs = [self.as_value(v, first.dtype) for v in operands]
         data = inputs[row.data]
-        if data is None or not row.takes(data):
+        if data is None or not row.takes(data, scaled="scale" in attrs):
             found = "nothing" if data is None else SHORT_NAMES.get(data.dtype, str(data.dtype))
             raise Impossible(
                 f"TFLite's {name} takes {_names(row.types)}; got {found}", kernel=row.kernel
@@ -145,13 +146,22 @@ class Builder:
             found = self.derivations[x, key] = self.const(make(np.asarray(x.const)))
         return found
 
+    def rearranged(
+        self, x: Value, key: Hashable, move: Callable[[np.ndarray], np.ndarray]
+    ) -> Value:
+        """As `derived`, where `move` only moves elements and may add zeros: the scheme goes along."""
+        found = self.derived(x, key, move)
+        if x.quant is not None and found.quant is None:
+            found.quant = moved(x.quant, x.shape, move)
+        return found
+
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """Give `x` another shape; nothing where it has that shape."""
         target = tuple(int(d) for d in shape)
         if target == x.shape:
             return x
         if x.const is not None:
-            return self.derived(x, ("reshape", target), lambda array: array.reshape(target))
+            return self.rearranged(x, ("reshape", target), lambda array: array.reshape(target))
         return self.emit("RESHAPE", [x], {"shape": target})
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
@@ -160,7 +170,7 @@ class Builder:
         if order == tuple(range(x.rank)):
             return x
         if x.const is not None:
-            return self.derived(x, ("transpose", order), lambda array: array.transpose(order))
+            return self.rearranged(x, ("transpose", order), lambda array: array.transpose(order))
         return self.emit("TRANSPOSE", [x], {"perm": order})
 
     def pad(

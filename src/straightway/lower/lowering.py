@@ -83,6 +83,7 @@ class _Lowerer:
             return None
         if value not in self.env and value.const is not None:
             kind = Value(self.target.fresh(value.name), value.type, value.const)
+            kind.quant = value.quant
             self.env[value] = kind
         return self.env[value]
 

@@ -19,6 +19,11 @@ from straightway.lower.selection import part, take
 from straightway.lower.window import FLAT, Window, conv_3d, convolve, no_bias, spatial
 
 FLOAT = np.dtype(np.float32)
+INT8 = np.dtype(np.int8)
+UINT8 = np.dtype(np.uint8)
+INT16 = np.dtype(np.int16)
+# kernels compute with the reciprocal
+SMALLEST_SCALE = 2.0**-126
 MOST_PRODUCTS = 2**24 // 255**2
 NUMBERS = run(np.arange(24).reshape(2, 3, 4) * 11 - 128, np.int8)
 BYTES = run(np.arange(24).reshape(2, 3, 4) * 11, np.uint8)
@@ -50,6 +55,27 @@ def saturated(g: Builder, quotient: Value, zero_point: Value | None, dtype: np.d
     if zero_point is not None:
         whole = g.ADD(whole, g.cast(zero_point, FLOAT))
     return g.cast(g.MINIMUM(g.MAXIMUM(whole, float(limits.min)), float(limits.max)), dtype)
+
+
+def fixed(scale: Value, zero_point: Value | None, dtype: np.dtype) -> dict[str, float | int] | None:
+    """The attributes of QUANTIZE and DEQUANTIZE; None where the parameters are not theirs.
+
+    They are constants, one for the tensor, and int16 has a zero point of 0.
+    """
+    if dtype not in (INT8, UINT8, INT16) or scale.const is None or scale.const.size != 1:
+        return None
+    if zero_point is not None and (zero_point.const is None or zero_point.const.size != 1):
+        return None
+    factor = float(scale.const.reshape(-1)[0])
+    offset = 0 if zero_point is None else int(zero_point.const.reshape(-1)[0])  # type: ignore[union-attr]
+    if not (SMALLEST_SCALE < factor < math.inf) or (dtype == INT16 and offset):
+        return None
+    return {"scale": factor, "zero_point": offset}
+
+
+def signed(found: dict[str, float | int]) -> dict[str, float | int]:
+    """The same for int8, which holds uint8 less 128."""
+    return {**found, "zero_point": int(found["zero_point"]) - 128}
 
 
 @lower(
@@ -87,6 +113,12 @@ def dequantize(
     output_dtype: int = 0,
 ) -> Value:
     """(x - zero point) · scale."""
+    found = None if block_size else fixed(x_scale, x_zero_point, x.dtype)
+    if found is not None and x.const is None:
+        if x.dtype == UINT8:
+            found = signed(found)
+            x = g.QUANTIZE(x, dtype=INT8, **found)
+        return g.DEQUANTIZE(x, **found)
     place = axis % max(x.rank, 1)
     scale, zero_point = (
         None if v is None else aligned(g, x, v, place, block_size) for v in (x_scale, x_zero_point)
@@ -130,6 +162,11 @@ def quantize(
     out: list[TensorType],
 ) -> Value:
     """X / scale, rounded, plus the zero point."""
+    found = None if block_size else fixed(y_scale, y_zero_point, out[0].dtype)
+    if found is not None and x.const is None:
+        if out[0].dtype == UINT8:
+            return g.QUANTIZE(g.QUANTIZE(x, dtype=INT8, **signed(found)), dtype=UINT8, **found)
+        return g.QUANTIZE(x, dtype=out[0].dtype, **found)
     place = axis % max(x.rank, 1)
     scale, zero_point = (
         None if v is None else aligned(g, x, v, place, block_size) for v in (y_scale, y_zero_point)

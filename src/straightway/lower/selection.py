@@ -22,7 +22,8 @@ def crop(g: Builder, x: Value, begin: Sequence[int], size: Sequence[int]) -> Val
         return x
     if x.const is not None:
         box = tuple(slice(b, b + n) for b, n in zip(begin, size, strict=True))
-        return g.const(x.const[box])
+        key = ("crop", tuple(begin), tuple(size))
+        return g.rearranged(x, key, lambda array: array[box])
     return g.SLICE(x, begin=tuple(begin), size=tuple(size))
 
 

@@ -211,13 +211,14 @@ def bordered(g: Builder, x: Value, pairs: Sequence[tuple[int, int]]) -> Value:
     """Pad with zeros what may be a constant."""
     if x.const is None or not any(a or b for a, b in pairs):
         return g.pad(x, pairs)
-    return g.const(np.pad(x.const, pairs))
+    key = ("pad", tuple(map(tuple, pairs)))
+    return g.rearranged(x, key, lambda array: np.pad(array, pairs))
 
 
 def flipped(g: Builder, w: Value, axes: tuple[int, ...]) -> Value:
     """Turn weights round; REVERSE_V2 takes neighbouring axes only (kernels/reverse.cc)."""
     if w.const is not None:
-        return g.const(np.ascontiguousarray(np.flip(w.const, axes)))
+        return g.rearranged(w, ("flip", axes), lambda a: np.ascontiguousarray(np.flip(a, axes)))
     for axis in axes:
         w = w if w.shape[axis] == 1 else g.REVERSE_V2(w, axes=(axis,))
     return w

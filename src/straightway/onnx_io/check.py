@@ -27,7 +27,7 @@ def check(proto: onnx.ModelProto, path: Path) -> None:
         more = f" and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
         raise InvalidModel(f"{path}: {'; '.join(faults[:MOST_FAULTS])}{more}")
     _check_functions(proto, path)
-    for graph in _graphs(proto.graph):
+    for graph in graphs(proto.graph):
         if graph.sparse_initializer:
             name = graph.sparse_initializer[0].values.name
             raise Unsupported(f"{path}: initializer '{name}' is sparse; store it dense")
@@ -92,8 +92,8 @@ def _calls(nodes: Iterable[onnx.NodeProto]) -> "Counter[tuple[str, str]]":
 def _texts(proto: onnx.ModelProto) -> Iterator[str | bytes]:
     """Every name that is used later; protobuf gives bytes for one that is no UTF-8 text."""
     yield from (opset.domain for opset in proto.opset_import)
-    graphs = [*_graphs(proto.graph)]
-    for graph in graphs:
+    found = [*graphs(proto.graph)]
+    for graph in found:
         yield graph.name
         yield from (tensor.name for tensor in graph.initializer)
         for value in (*graph.input, *graph.output, *graph.value_info):
@@ -101,7 +101,7 @@ def _texts(proto: onnx.ModelProto) -> Iterator[str | bytes]:
             yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
     for function in proto.functions:
         yield from (function.name, function.domain, *function.input, *function.output)
-    for owner in (*graphs, *proto.functions):
+    for owner in (*found, *proto.functions):
         for node in owner.node:
             yield from _node_texts(node)
 
@@ -164,17 +164,17 @@ def _attribute_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """A graph and all inside it."""
     yield graph
     for node in graph.node:
         for inner in _attribute_graphs(node):
-            yield from _graphs(inner)
+            yield from graphs(inner)
 
 
 def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Every tensor that stands in a graph: initializers and attributes, those inside included."""
-    for one in _graphs(graph):
+    for one in graphs(graph):
         yield from one.initializer
         for node in one.node:
             for attribute in node.attribute:

@@ -21,6 +21,8 @@ def _requantizes(node: Node) -> bool:
     return x.dtype == y.dtype and 1 / 256 <= scale_of(x) / scale_of(y) <= 128
 
 
+# how the integers of QUANTIZE's result, or of DEQUANTIZE's operand, are to be read
+SCHEME = {"scale": LOGICAL, "zero_point": LOGICAL}
 ROWS = [
     Row(
         name="CAST",
@@ -52,7 +54,7 @@ ROWS = [
         quantized=types("i8 u8 i16"),
         kernel="kernels/quantize.cc:171",
         options="QuantizeOptions",
-        attrs={"dtype": LOGICAL},
+        attrs={"dtype": LOGICAL, **SCHEME},
         quant="free",
         # VisitUnaryNode, delegates/xnnpack/xnnpack_delegate.cc:4568
         xnnpack=(
@@ -76,6 +78,7 @@ ROWS = [
         quantized=types("i8 u8 i16"),
         kernel="kernels/dequantize.cc:60",
         options="DequantizeOptions",
+        attrs=SCHEME,
         quant="free",
         # VisitUnaryNode, delegates/xnnpack/xnnpack_delegate.cc:4524
         xnnpack=(

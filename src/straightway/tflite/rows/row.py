@@ -121,9 +121,14 @@ class Row:
         if bool(self.quantized) == (self.quant in ("int", "float")):
             raise ValueError(f"{self.name}: quantized types and the rule disagree")
 
-    def takes(self, value: Value) -> bool:
-        """Whether the kernel computes with this value as its data operand."""
-        return value.dtype in (self.types if value.quant is None else self.quantized)
+    def takes(self, value: Value, *, scaled: bool = False) -> bool:
+        """Whether the kernel computes with this value as its data operand.
+
+        `scaled`: an attribute says how its integers are to be read.
+        """
+        if value.quant is None or value.dtype.kind == "f":
+            return value.dtype in self.types or (scaled and value.dtype in self.quantized)
+        return value.dtype in self.quantized
 
     def refused_by_xnnpack(self, node: Node) -> str:
         """Say why the delegate leaves a written node out, or "" where it takes it."""

@@ -1,0 +1,171 @@
+"""A file of integers compared with a model that rounds, one stretch between two roundings at a time.
+
+Integer kernels round by other means than floats, and may be off by one number stored. What follows
+carries that on, and may blow it up, with nobody at fault. So onnxruntime computes each stretch from
+the numbers that the file itself has before it: there the bound is one quantum, and the tolerance of
+floats where no rounding follows.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from straightway.flow.files import scratch
+from straightway.flow.reference import Reference, references
+from straightway.flow.tolerance import Check, compare
+from straightway.flow.translate import Translation
+from straightway.flow.verify import (
+    Feed,
+    Verification,
+    difference_at,
+    output_checks,
+    run_written,
+)
+from straightway.ir import Value
+from straightway.onnx_io.cut import GIVEN, cut
+from straightway.run import ort
+from straightway.run.process import Child
+from straightway.tflite.write import write
+
+EIGHT_BITS = (np.dtype(np.int8), np.dtype(np.uint8))
+SIGN = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """How far the outputs are from onnxruntime's when every rounding is carried on, in quanta."""
+
+    name: str
+    quanta: float
+
+
+def roundings(translation: Translation) -> dict[str, Value]:
+    """The model's quantized integers that the file has, by name, in order."""
+    return {
+        name: value
+        for name, value in translation.interior().items()
+        if value.dtype in EIGHT_BITS and translation.lowered.values[value].quant is not None
+    }
+
+
+def verify_rounded(
+    child: Child, model: Path, result: Path, translation: Translation, feeds: Sequence[Feed]
+) -> Verification:
+    """Compare the written file with onnxruntime on every set of inputs, stretch by stretch."""
+    values = roundings(translation)
+    data, names = cut(model, {n: (v.dtype, v.shape) for n, v in values.items()})
+    values = {name: values[name] for name in names}
+    given = [feed.inputs for feed in feeds]
+    whole = references(child, model, given)
+    outputs: list[Check] = []
+    interior: list[Check] = []
+    carried: list[Carried] = []
+    ran = None
+    with scratch("cut.onnx", data) as path:
+        for feed, expected in zip(feeds, whole, strict=True):
+            ran = run_written(child, result, list(feed.stored.values()))
+            look = _Look(child=child, translation=translation, values=values, feed=feed)
+            after, numbers = look.numbers()
+            alone = look.expected(path, numbers)
+            kept = Reference(plain=alone, optimised=alone)
+            outputs += output_checks(translation, kept, after)
+            outputs += _same(translation, after, ran.outputs)
+            interior += [compare(n, alone[n], numbers[n], quanta=look.quanta(n)) for n in values]
+            carried += _carried(translation, expected, ran.outputs)
+    if ran is None:
+        raise ValueError("there are no inputs to compare on")
+    wrong = next((c for c in (*interior, *outputs) if not c.equal), None)
+    return Verification(
+        outputs=tuple(outputs),
+        interior=tuple(interior),
+        seeds=len(feeds),
+        difference=None if wrong is None else difference_at(values, wrong),
+        note=_note(carried),
+        ran=ran,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """The numbers inside the file for one set of inputs."""
+
+    child: Child
+    translation: Translation
+    values: Mapping[str, Value]
+    feed: Feed
+
+    def logical(self, name: str) -> Value:
+        """The lowered value that holds the model's integers, perhaps less 128."""
+        return self.translation.lowered.values[self.values[name]]
+
+    def numbers(self) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+        """The outputs, and the integers in the model's type and order."""
+        layout = self.translation.layout
+        logical = {name: self.logical(name) for name in self.values}
+        tensors = [layout.places[value].tensor for value in logical.values()]
+        with scratch("look.tflite", write(layout.graph, extra_outputs=tensors).data) as path:
+            ran = run_written(self.child, path, list(self.feed.stored.values()))
+        count = len(ran.outputs) - len(tensors)
+        found = {}
+        for (name, value), array in zip(logical.items(), ran.outputs[count:], strict=True):
+            restored = layout.restore(value, array)
+            if self.values[name].dtype != restored.dtype:
+                restored = (restored.astype(np.int16) + SIGN).astype(np.uint8)
+            found[name] = restored
+        return list(ran.outputs[:count]), found
+
+    def expected(self, path: Path, numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What onnxruntime computes from these numbers, each stretch by itself."""
+        given = {name + GIVEN: array for name, array in numbers.items()}
+        return self.child.call(ort.run(path, {**self.feed.inputs, **given}, optimise=False))
+
+    def quanta(self, name: str) -> int:
+        """One quantum, and one of the scale in which an op gives its result before it is scaled anew."""
+        value = self.logical(name)
+        maker = value.producer
+        source = maker.operands()[0] if maker is not None and maker.op.name == "QUANTIZE" else None
+        if source is None or source.quant is None or value.quant is None:
+            return 1
+        if source in {self.logical(other) for other in self.values}:  # the model rounds there, too
+            return 1
+        return 1 + math.ceil(float(source.quant.scale / value.quant.scale) - 0.5)
+
+
+def _same(
+    translation: Translation, looked: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+) -> list[Check]:
+    """The file computes what its variant with more outputs does."""
+    names = translation.source.output_names
+    return [
+        compare(f"{name} (without looking inside)", a, b, quanta=1)
+        for name, a, b in zip(names, looked, outputs, strict=True)
+    ]
+
+
+def _carried(
+    translation: Translation, expected: Reference, outputs: Sequence[np.ndarray]
+) -> list[Carried]:
+    """How far outputs that are rounded last are from onnxruntime's."""
+    found = []
+    written = translation.layout.graph.outputs
+    for check, value in zip(output_checks(translation, expected, outputs), written, strict=True):
+        source = value
+        while source.producer is not None and source.producer.op.name in ("DEQUANTIZE", "RESHAPE"):
+            source = source.producer.operands()[0]
+        if source.quant is not None:
+            scale = 1.0 if value.quant is not None else float(np.ravel(source.quant.scale)[0])
+            found.append(Carried(name=check.name, quanta=check.max_error / scale))
+    return found
+
+
+def _note(carried: Sequence[Carried]) -> str:
+    if not carried:
+        return ""
+    worst = max(carried, key=lambda one: one.quanta)
+    return (
+        f"each rounding is compared by itself; with all of them carried on, '{worst.name}' is "
+        f"{worst.quanta:.3g} quanta from onnxruntime's"
+    )

@@ -1,0 +1,406 @@
+"""Ops between DEQUANTIZE and QUANTIZE compute with the integers themselves.
+
+    before                                       after
+      %x = DEQUANTIZE(%q)                          %r = CONV_2D(%q, int8, int32)
+      %y = CONV_2D(%x, const, const)
+      %r = QUANTIZE(%y)
+
+A graph with QUANTIZE and DEQUANTIZE is complete as it is: floats, rounded where it says so. What only
+picks elements runs on the integers on either side of such a rounding, with the same result. What
+computes does so by its row's rule, within one quantum. All else stays in floats, and is named.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from straightway.ir import Graph, Node, Value, edit
+from straightway.passes import dead
+from straightway.quant import assign, average, weights
+from straightway.quant.edges import (
+    FLOAT32,
+    constant,
+    demand,
+    dequantized,
+    integers,
+    is_op,
+    quantized,
+    requantizes,
+    rounds,
+    stored,
+    take_over,
+)
+from straightway.quant.scheme import UINT8, Scheme, fixed_scheme, scheme_of, stored_scheme
+from straightway.remark import Remark
+from straightway.tflite.rows import ROWS
+
+STEP = "quant.integer"
+MOST_ROUNDS = 8
+# by which a 1 is a whole number
+ONE_SCALE = 1 / 127
+# results of these are new numbers, though they share the operands' scale
+AVERAGES = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integers:
+    """What was done, and which integers stand for others now: as they are, or int8 for uint8."""
+
+    remarks: tuple[Remark, ...]
+    stand_ins: Mapping[Value, Value]
+
+    def stand_in(self, value: Value) -> Value:
+        """What holds the numbers of a value now."""
+        while value in self.stand_ins:
+            value = self.stand_ins[value]
+        return value
+
+
+def run(graph: Graph) -> Integers:
+    """Compute with integers wherever the graph is rounded on both sides."""
+    assign.run(graph)
+    pass_ = _Pass(graph=graph)
+    for _ in range(MOST_ROUNDS):
+        if not pass_.round():
+            break
+    removed = dead.run(graph)
+    assign.forget(graph)
+    remarks = (*pass_.remarks(), *removed) if pass_.done else ()
+    return Integers(remarks=remarks, stand_ins=pass_.stand_ins)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pass:
+    graph: Graph
+    done: Counter[str] = field(default_factory=Counter)
+    raised: dict[str, int] = field(default_factory=dict)
+    requantized: list[Remark] = field(default_factory=list)
+    stand_ins: dict[Value, Value] = field(default_factory=dict)
+
+    def round(self) -> bool:
+        """Apply every rewrite once, forwards or backwards; returns whether any did something."""
+        before = self.done.total()
+        self.sweep(self.note_signs)
+        self.sweep(self.push)
+        self.sweep(self.join_conversions)
+        self.sweep(self.drop_limits, backwards=True)
+        self.sweep(self.pull, backwards=True)
+        self.sweep(self.join_conversions)
+        self.sweep(self.compute)
+        return self.done.total() > before
+
+    def sweep(self, step: Callable[[Node], str], *, backwards: bool = False) -> None:
+        """Try one rewrite at each node; it says what it did, or ""."""
+        nodes = list(self.graph.nodes)
+        for node in reversed(nodes) if backwards else nodes:
+            if node.graph is self.graph and node.op.dialect == "tflite":
+                found = step(node)
+                if found:
+                    self.done[found] += 1
+
+    def note_signs(self, node: Node) -> str:
+        """What is shifted to uint8 is held as int8 as well."""
+        if requantizes(node) and node.output.dtype == UINT8 and shifts(node):
+            self.stand_ins.setdefault(node.output, node.operands()[0])
+        return ""
+
+    # -- what only picks elements
+
+    def push(self, node: Node) -> str:
+        """DEQUANTIZE after what picks elements of integers, not before."""
+        real = floats(node)
+        if not picks(node) or not any(stored(v) for v in real):
+            return ""
+        sources = [stored(v) for v in real if v.const is None]
+        schemes = {None if s is None else scheme_of(s) for s in sources}
+        scheme = schemes.pop() if len(schemes) == 1 else None
+        constants = [] if spreads(node) else [v.const for v in real if v.const is not None]
+        if scheme is None or not all(scheme.holds(array) for array in constants):
+            return ""
+        if not takes(node, scheme):
+            return ""
+        results = self.rebuilt(node, scheme)
+        values = [
+            dequantized(self.graph, new, old, node) if old.dtype == FLOAT32 else new
+            for old, new in zip(node.outputs, results, strict=True)
+        ]
+        edit.replace(node, values)
+        return "moved"
+
+    def pull(self, node: Node) -> str:
+        """QUANTIZE before what picks elements, not after: rounding picks the same ones."""
+        results = [v for v in node.outputs if v.dtype == FLOAT32]
+        if not picks(node) or not results:
+            return ""
+        schemes = {demand(v) for v in results}
+        scheme = schemes.pop() if len(schemes) == 1 else None
+        if scheme is None or not takes(node, scheme):
+            return ""
+        self.deliver(node, self.rebuilt(node, scheme))
+        return "moved"
+
+    def rebuilt(self, node: Node, scheme: Scheme) -> list[Value]:
+        """Insert the same op on integers of one scheme before a node; return its results."""
+        one = replace(scheme, scale=ONE_SCALE, zero_point=0)
+        inputs = [
+            quantized(self.graph, v, one if spreads(node) and v.const is not None else scheme, node)
+            if v is not None and v.dtype == FLOAT32
+            else v
+            for v in node.inputs
+        ]
+        outputs = [
+            integers(self.graph, v, scheme)
+            if v.dtype == FLOAT32
+            else Value(self.graph.fresh(v.name), v.type)
+            for v in node.outputs
+        ]
+        made = Node(node.op, inputs, outputs, node.attrs, name=node.name, origins=node.origins)
+        return edit.insert(self.graph, made, node).outputs
+
+    def deliver(self, node: Node, results: list[Value]) -> None:
+        """Let integers take the place of what the users of a node's results round."""
+        for place, (old, new) in enumerate(zip(node.outputs, results, strict=True)):
+            if old.dtype != FLOAT32:
+                edit.replace_uses(old, new)
+                continue
+            self.hand_over(old, new, place)
+        edit.remove(node)
+
+    def hand_over(self, old: Value, new: Value, place: int) -> None:
+        """Give each QUANTIZE of `old` the integers: as they are, or scaled anew."""
+        first, *others = [user for user in old.users() if rounds(user)]
+        maker = new.producer
+        if scheme_of(new) == scheme_of(first.output) and maker is not None:
+            take_over(first, maker, place)
+            for other in others:
+                self.stand_ins[other.output] = maker.outputs[place]
+                edit.replace(other, [maker.outputs[place]])
+            return
+        for user in (first, *others):
+            edit.set_input(user, 0, new)
+
+    # -- conversions
+
+    def join_conversions(self, node: Node) -> str:
+        """QUANTIZE of what DEQUANTIZE made: the integers as they are, or scaled anew."""
+        if not is_op(node, "QUANTIZE"):
+            return ""
+        if rounds(node):
+            source = stored(node.operands()[0])
+            if source is None or source.dtype != node.output.dtype:
+                return ""
+            edit.set_input(node, 0, source)
+        (source,) = node.operands()
+        back = source.producer
+        if back is not None and requantizes(back) and shifts(back) and shifts(node):
+            (source,) = back.operands()
+        if source.dtype != node.output.dtype or scheme_of(source) != scheme_of(node.output):
+            return ""
+        if self.graph.is_output(node.output):
+            return ""
+        edit.replace_uses(node.output, source)
+        edit.remove(node)
+        self.stand_ins[node.output] = source
+        return "joined"
+
+    def drop_limits(self, node: Node) -> str:
+        """A limit that the range of the integers implies is none."""
+        if len(node.outputs) != 1 or node.output.dtype != FLOAT32:
+            return ""
+        scheme = demand(node.output)
+        found = limits(node)
+        if scheme is None or found is None:
+            return ""
+        x, low, high = found
+        ends = scheme.stored(np.array([low, high]))
+        if tuple(int(v) for v in ends) != scheme.limits or x.shape != node.output.shape:
+            return ""
+        edit.replace_uses(node.output, x)
+        edit.remove(node)
+        return "limits"
+
+    # -- what computes
+
+    def compute(self, node: Node) -> str:
+        """Let an op compute with integers by its row's rule."""
+        if why_float(node):
+            return ""
+        if is_op(node, "AVERAGE_POOL_2D") and average.is_plain(node):
+            return average.respell(self.graph, node)
+        row = ROWS[node.op.name]
+        sources = {v: stored(v) for v in floats(node) if v.const is None}
+        first = next(s for s in sources.values() if s is not None)
+        results = [v for v in node.outputs if v.dtype == FLOAT32]
+        wanted = demand(results[0]) if results else None
+        own = fixed_scheme(row, first.dtype) or wanted
+        if node.op.name in AVERAGES:
+            own = scheme_of(first)
+        inputs = (
+            self.weighted(node, first) if row.quant == "weights" else self.operands(node, first)
+        )
+        outputs = [
+            integers(self.graph, v, own)
+            if own is not None and v.dtype == FLOAT32
+            else Value(self.graph.fresh(v.name), v.type)
+            for v in node.outputs
+        ]
+        made = Node(node.op, inputs, outputs, node.attrs, name=node.name, origins=node.origins)
+        edit.insert(self.graph, made, node)
+        if own is not None and wanted is not None and own != wanted:
+            self.say_requantized(node, own, wanted)
+        self.deliver(node, made.outputs)
+        return node.op.name
+
+    def operands(self, node: Node, first: Value) -> list[Value | None]:
+        """The integers of each operand, constants stored as they are best."""
+        found: list[Value | None] = []
+        for value in node.inputs:
+            if value is None or value.dtype != FLOAT32:
+                found.append(value)
+                continue
+            scheme = stored_scheme(value, first.dtype)
+            source = stored(value)
+            found.append(source if scheme is None else constant(self.graph, value, scheme))
+        return found
+
+    def weighted(self, node: Node, x: Value) -> list[Value | None]:
+        """The operand's integers, weights, bias."""
+        made = weights.store(self.graph, node, scheme_of(x))
+        if made.raised:
+            self.raised[node.name] = made.raised
+        return [x, made.weights, made.bias][: len(node.inputs)]
+
+    # -- what there is to say
+
+    def say_requantized(self, node: Node, own: Scheme, wanted: Scheme) -> None:
+        """Name a scale that the op can't give."""
+        reason = (
+            "fixes its result to" if own == fixed_scheme(ROWS[node.op.name], own.dtype) else "keeps"
+        )
+        self.requantized.append(
+            Remark(
+                kind="done",
+                step=STEP,
+                node=node.name,
+                op=node.op.name,
+                text=f"TFLite's {node.op.name} {reason} {own}; one QUANTIZE makes that {wanted}",
+            )
+        )
+
+    def remarks(self) -> list[Remark]:
+        """What became integer, what changed scale, and what stayed in floats for which reason."""
+        names = {k: n for k, n in self.done.items() if k in ROWS}
+        total = sum(names.values())
+        found = []
+        if total:
+            listed = ", ".join(f"{n} {name}" for name, n in Counter(names).most_common())
+            text = f"{total} ops compute with integers: {listed}"
+            found.append(Remark(kind="done", step=STEP, text=text, numbers={"nodes": total}))
+        found += [
+            Remark(
+                kind="done",
+                step=STEP,
+                node=name,
+                text=f"the scale of {count} channels of weights was raised so that their bias fits int32",
+                numbers={"channels": count},
+            )
+            for name, count in self.raised.items()
+        ]
+        return [*found, *self.requantized, *self.left()]
+
+    def left(self) -> list[Remark]:
+        """Every op beside a rounding that stayed in floats."""
+        found = []
+        for node in self.graph.nodes:
+            beside = any(stored(v) for v in floats(node)) or any(
+                rounds(user) for v in node.outputs for user in v.users()
+            )
+            if beside and not is_op(node, "QUANTIZE", "DEQUANTIZE"):
+                text = f"stays in floats between conversions: {why_float(node)}"
+                found.append(
+                    Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
+                )
+        return found
+
+
+def floats(node: Node) -> list[Value]:
+    """The operands that hold real numbers."""
+    return [v for v in node.operands() if v.dtype == FLOAT32]
+
+
+def picks(node: Node) -> bool:
+    """Whether the elements of the results are elements of the operands, or zero."""
+    row = ROWS.get(node.op.name)
+    if row is None:
+        return False
+    return (row.quant == "same" and node.op.name not in AVERAGES) or spreads(node)
+
+
+def spreads(node: Node) -> bool:
+    """Whether a node repeats its operand: a MUL by ones, which XNNPACK runs where it has no TILE."""
+    constants = [v.const for v in node.operands() if v.const is not None]
+    return (
+        is_op(node, "MUL")
+        and node.attrs.get("activation") == "NONE"
+        and len(constants) == 1
+        and bool((constants[0] == 1).all())
+    )
+
+
+def takes(node: Node, scheme: Scheme) -> bool:
+    """Whether the kernel has a version for these integers."""
+    return scheme.dtype in ROWS[node.op.name].quantized
+
+
+def shifts(node: Node) -> bool:
+    """Whether a QUANTIZE only shifts between int8 and uint8."""
+    own, other = scheme_of(node.operands()[0]), scheme_of(node.output)
+    apart = other.zero_point - own.zero_point
+    return own.dtype != other.dtype and own.scale == other.scale and abs(apart) == 128
+
+
+def limits(node: Node) -> tuple[Value, float, float] | None:
+    """What a clamp lets through of which operand, None where the node is none."""
+    ends = {"RELU": (0, np.inf), "RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1)}
+    if is_op(node, *ends):
+        return node.operands()[0], *ends[node.op.name]
+    if not is_op(node, "MAXIMUM", "MINIMUM"):
+        return None
+    a, b = node.operands()
+    x, bound = (a, b) if b.const is not None else (b, a)
+    if bound.const is None or bound.const.size != 1:
+        return None
+    number = float(bound.const.reshape(-1)[0])
+    return (x, number, np.inf) if node.op.name == "MAXIMUM" else (x, -np.inf, number)
+
+
+def why_float(node: Node) -> str:
+    """Why an op can't compute with integers, or ""."""
+    row = ROWS.get(node.op.name)
+    if row is None or row.quant in ("float", "int") or is_op(node, "QUANTIZE", "DEQUANTIZE"):
+        return f"TFLite's {node.op.name} has no 8-bit kernel"
+    real = floats(node)
+    data = real[:1] if row.quant == "weights" else real
+    sources = [stored(v) for v in data if v.const is None]
+    if not sources or any(s is None for s in sources):
+        return "an operand is not rounded to integers"
+    dtypes = {s.dtype for s in sources if s is not None}
+    dtype = dtypes.pop()
+    if dtypes or dtype not in row.quantized:
+        return f"TFLite's {node.op.name} doesn't take these types"
+    if row.quant == "weights":
+        reason = weights.fault(node)
+        if reason:
+            return reason
+    elif any(v.const is not None and stored_scheme(v, dtype) is None for v in data):
+        return "a constant has no scale, and none would hold its elements exactly"
+    schemes = [demand(v) for v in node.outputs if v.dtype == FLOAT32]
+    if None in schemes:
+        return "its result is used as floats, or rounded in several ways"
+    if any(s is not None and s.dtype != dtype for s in schemes) or len(set(schemes)) > 1:
+        return "its results have another type than its operands"
+    if picks(node):
+        return "its operands and results have different scales"
+    return ""
