@@ -9,6 +9,10 @@ from rich.table import Table
 from straightway.cli.app import Json, app, print_json, result_console
 
 NEEDED = ("straightway", "numpy", "onnx", "onnx_ir", "onnxruntime", "ai-edge-litert", "flatbuffers")
+EXTRAS = (
+    ("tflite-micro", "to run int8 files as Cortex-M does: pip install 'straightway[mcu]'"),
+    ("ethos-u-vela", "to compile for Ethos-U: pip install 'straightway[npu]'"),
+)
 
 
 @app.command("doctor")
@@ -16,6 +20,7 @@ def command(json: Json = False) -> None:
     """Say what is installed, and what is missing for what."""
     rows = [("python", platform.python_version(), "")]
     rows += [(name, _version(name), "pip install straightway") for name in NEEDED]
+    rows += [(name, _version(name), purpose) for name, purpose in EXTRAS]
     compiler = shutil.which("cc") or shutil.which("gcc")
     clock = "for CPU time in nanoseconds, install a C compiler; without one, wall time is used"
     rows.append(("C compiler", compiler or "", clock))

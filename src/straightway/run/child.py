@@ -23,6 +23,7 @@ _VERBS: Mapping[str, tuple[str, str]] = {
     "onnx.profile": ("onnx_engine", "profile"),
     "tflite.run": ("tflite_engine", "run"),
     "tflite.profile": ("profile_engine", "profile"),
+    "micro.run": ("micro_engine", "run"),
     "race": ("race_engine", "race"),
     "peak": ("peak_engine", "measure"),
 }
