@@ -58,7 +58,11 @@ def options(
 
 
 InputOutput = Annotated[
-    str, typer.Option("--io", help="Layout of inputs and outputs: keep (the model's own) or nhwc.")
+    str,
+    typer.Option(
+        "--io",
+        help="Layout of inputs and outputs: keep (the model's own), or nhwc: images channels last.",
+    ),
 ]
 Inputs = Annotated[
     Path | None, typer.Option("--inputs", metavar="NPZ", help="Run on these arrays, by input.")

@@ -22,6 +22,8 @@ from straightway.cli.app import (
 )
 from straightway.report.quantity import plural
 
+# of the remarks, what became of inputs and outputs is told at once
+STEP = "domains.images"
 ENGINES = ("litert", "onnxruntime")
 
 
@@ -109,4 +111,5 @@ def lines(conversion: Any) -> list[str]:
         )
     text.append(translation.layout.plan.verdict())
     text += [f"  {c}" for c in translation.layout.plan.conversions]
+    text += [remark.text for remark in conversion.remarks if remark.step == STEP]
     return text

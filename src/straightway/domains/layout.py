@@ -1,11 +1,12 @@
 """Orders for a whole graph: atoms, candidates, one cut, written ops."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from straightway.domains.atoms import Atoms, last_dims
+from straightway.domains import images
+from straightway.domains.atoms import Atoms, Order, last_dims
 from straightway.domains.forms import Form, whole_dims
 from straightway.domains.orders import Orders
 from straightway.domains.plan import Plan, make_plan
@@ -14,6 +15,7 @@ from straightway.domains.realize import Realizer
 from straightway.domains.solve import solve
 from straightway.domains.store import Store, restored
 from straightway.ir import Graph, Node, Op, Value, edit
+from straightway.remark import Remark
 
 # A TRANSPOSE costs its bytes and a little more, so that among equal bytes the fewest ops win.
 CONVERSION_BYTES = 256
@@ -29,17 +31,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """How a graph's inputs and outputs are stored.
+    """How a graph's inputs and outputs are stored: those that are `turned` have their channels last.
 
     `hands_on`: an output may be the input of the same place, as in the body of a loop.
     """
 
-    channels_last_io: bool = False
+    turned: frozenset[Value] = frozenset()
     hands_on: bool = False
 
     def dims(self, value: Value) -> list[int]:
         """The model's dimensions in stored order."""
-        return last_dims(value.rank) if self.channels_last_io else list(range(value.rank))
+        return last_dims(value.rank) if value in self.turned else list(range(value.rank))
+
+    def order(self, atoms: Atoms, value: Value) -> Order:
+        """The stored order."""
+        return atoms.order(value, self.dims(value))
 
 
 OWN_ENDS = Ends()
@@ -48,17 +54,31 @@ INNER_ENDS = Ends(hands_on=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The written graph, the plan of its conversions, and where each logical value went."""
+    """The written graph, the plan of its conversions, and where each logical value went.
+
+    `channels_last_io` was asked for; `ends` says which inputs and outputs it turned.
+    """
 
     graph: Graph
     plan: Plan
     places: dict[Value, Place]
     atoms: Atoms
+    ends: Ends
     channels_last_io: bool
 
     def io_dims(self, value: Value) -> list[int]:
         """The model's dimensions of an input or output, in the order in which the file has them."""
-        return last_dims(value.rank) if self.channels_last_io else list(range(value.rank))
+        return self.ends.dims(value)
+
+    def remarks(self, ends: Sequence[tuple[str, Value]]) -> list[Remark]:
+        """If channels last were asked for: which inputs and outputs, by name, have them so."""
+        if not self.channels_last_io:
+            return []
+        return [
+            images.remark(name, turned=value in self.ends.turned)
+            for name, value in ends
+            if value.rank >= images.FEWEST_DIMS
+        ]
 
     def restore(self, value: Value, array: np.ndarray) -> np.ndarray:
         """Bring what the stored tensor of `value` holds to the model's dimension order."""
@@ -68,10 +88,14 @@ class Layout:
 def lay_out(graph: Graph, outputs: Sequence[str], *, channels_last_io: bool = False) -> Layout:
     """Assign an order to every value of a lowered graph at least cost, and write its ops so.
 
-    Inputs and outputs keep the model's own dimension order, or with `channels_last_io` have
-    N, spatial, channels where they have three dimensions or more.
+    Inputs and outputs keep the model's own dimension order; with `channels_last_io` those that are
+    images in the model, N, channels, spatial, have N, spatial, channels.
     """
-    return _lay_out(graph, outputs, Ends(channels_last_io=channels_last_io))
+    ends = OWN_ENDS
+    if channels_last_io:
+        found = images.channels_first(graph).intersection((*graph.inputs, *graph.outputs))
+        ends = Ends(turned=frozenset(found))
+    return replace(_lay_out(graph, outputs, ends), channels_last_io=channels_last_io)
 
 
 def _lay_out(graph: Graph, outputs: Sequence[str], ends: Ends) -> Layout:
@@ -81,7 +105,7 @@ def _lay_out(graph: Graph, outputs: Sequence[str], ends: Ends) -> Layout:
         for inner in node.graphs()
     }
     orders = Orders(graph, Atoms(graph))
-    problem = problem_of(orders, channels_last_io=ends.channels_last_io)
+    problem = problem_of(orders, ends)
     solution = solve(problem)
     modes = [node.modes[mode] for node, mode in zip(problem.nodes, solution.choice, strict=True)]
     written = {inner: found.graph for inner, found in inside.items()}
@@ -92,19 +116,19 @@ def _lay_out(graph: Graph, outputs: Sequence[str], ends: Ends) -> Layout:
         plan=make_plan(solution, store.moves).joined(one.plan for one in inside.values()),
         places=places,
         atoms=orders.atoms,
-        channels_last_io=ends.channels_last_io,
+        ends=ends,
+        channels_last_io=False,
     )
 
 
-def problem_of(orders: Orders, *, channels_last_io: bool = False) -> Problem:
+def problem_of(orders: Orders, ends: Ends = OWN_ENDS) -> Problem:
     """The graph as the solver sees it: modes of nodes, bytes of values, orders at the borders."""
     graph, atoms = orders.graph, orders.atoms
-    io_order = atoms.channels_last if channels_last_io else atoms.order
     return Problem(
         nodes=tuple(NodeModes(name=n.name, modes=orders.modes(n)) for n in graph.nodes),
         weights={v: v.known_type.size_bytes for v in graph.values() if v.const is None},
-        sources={v: io_order(v) for v in graph.inputs},
-        sinks={v: (io_order(v),) for v in graph.outputs if v.const is None},
+        sources={v: ends.order(atoms, v) for v in graph.inputs},
+        sinks={v: (ends.order(atoms, v),) for v in graph.outputs if v.const is None},
         constant=CONVERSION_BYTES,
     )
 

@@ -36,10 +36,10 @@ def quiet(_: str) -> None:
 class Request:
     """What the user asks of a conversion.
 
-    `dims` fixes symbols by name, `shapes` whole inputs. `io`: "nhwc" gives inputs and outputs of
-    three or more dimensions the order N, spatial, channels. `inputs`: an .npz to compare on instead
-    of seeded arrays. Dimensions that `dims` and `shapes` don't fix stay open. `step` is told what is
-    being done.
+    `dims` fixes symbols by name, `shapes` whole inputs. `io`: "nhwc" gives those inputs and outputs
+    that are images in the model (N, channels, spatial) the order N, spatial, channels. `inputs`: an
+    .npz to compare on instead of seeded arrays. Dimensions that `dims` and `shapes` don't fix stay
+    open. `step` is told what is being done.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)

@@ -202,7 +202,9 @@ def draft(source: Graph, *, channels_last_io: bool, any_size: bool = False) -> D
     lowered = replace(lowered, values=values)
     watch.lap("lower")
     layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=channels_last_io)
-    remarks += layout.plan.remarks()
+    inputs = [(value.name, value) for value in lowered.graph.inputs]
+    outputs = zip(lowered.outputs, lowered.graph.outputs, strict=True)
+    remarks += [*layout.plan.remarks(), *layout.remarks([*inputs, *outputs])]
     watch.lap("layout")
     return Draft(
         source=source,
