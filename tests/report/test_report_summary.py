@@ -13,6 +13,7 @@ from straightway.report.summary import (
     group_refusals,
     ideal_ns,
     missed_remarks,
+    nearest_bandwidth,
     overhead_share,
     peak_share,
     peaks_text,
@@ -61,6 +62,7 @@ def test_the_peaks_are_told_where_the_bandwidth_falls():
         "measured peaks: 50.0 GMAC/s; GB/s by bytes moved: "
         "500 at 16.0 kB, 300 at 1.00 MB, 100 at 10.0 MB"
     )
+    assert nearest_bandwidth(machine) == Bandwidth(bytes=64_000, gbs=500.0)
     assert peaks_text(Machine(cpu="test")) == peaks_text(None) == ""
 
 

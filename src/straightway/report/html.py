@@ -142,6 +142,7 @@ def _environment() -> jinja2.Environment:
         number=quantity.significant,
         category=category_class,
         ideal=summary.ideal_ns,
+        nearest=summary.nearest_bandwidth,
         used=_used,
         atoms=_atoms,
         figure=quantity.figure,

@@ -11,6 +11,7 @@ from straightway.report.view import (
     CATEGORIES,
     OVERHEAD,
     UNACCOUNTED,
+    Bandwidth,
     CategoryTime,
     Machine,
     OperatorRow,
@@ -21,6 +22,8 @@ from straightway.report.view import (
 
 # A bandwidth is listed where it is below this share of the one listed before.
 _FALLEN = 0.8
+# A size still has the nearest cache's bandwidth where it reaches this share of it.
+_REACHED = 0.95
 
 
 def category_times(operators: Sequence[OperatorRow], run_ns: float) -> tuple[CategoryTime, ...]:
@@ -67,6 +70,13 @@ def peaks_text(machine: Machine | None) -> str:
             steps.append(one)
     rates = ", ".join(f"{significant(one.gbs)} at {size(one.bytes)}" for one in steps)
     return f"measured peaks: {significant(machine.peak_gmacs)} GMAC/s; GB/s by bytes moved: {rates}"
+
+
+def nearest_bandwidth(machine: Machine) -> Bandwidth:
+    """The bandwidth of what fits in the nearest caches, and the most bytes that still reach it."""
+    best = machine.bandwidths[0].gbs
+    reached = [one for one in machine.bandwidths if one.gbs >= _REACHED * best]
+    return Bandwidth(bytes=reached[-1].bytes, gbs=best)
 
 
 def group_refusals(remarks: Iterable[Remark]) -> tuple[Refusal, ...]:
