@@ -1,16 +1,22 @@
 """`deploy`: the report, its data, the trace, and how they hang together."""
 
+import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from onnx import helper
+from rich.console import Console
 from traced_model import traced, traced_model
 
 import straightway
 from onnx_io.small_models import model, node, save, tensor
 from straightway.errors import InvalidRequest, Unsupported
+from straightway.flow.view import view_of
+from straightway.report.html import render_html
+from straightway.report.text import print_summary
 from straightway.report.view import View
 from straightway.trace.schema import Trace
 
@@ -182,3 +188,24 @@ def test_the_module_stands_for_the_line_where_there_is_none(tmp_path):
     proto = model([relu], [tensor("x", [2])], [tensor("y", None)])
     with pytest.raises(Unsupported, match=r"from encoder\.0"):
         straightway.convert(save(proto, tmp_path / "m.onnx"))
+
+
+def test_the_profilers_doubts_are_told_everywhere(done):
+    found = done.conversion.verification
+    run = replace(done.measurement.trace.run, reason="the operators sum to 9 ns")
+    doubtful = replace(done.measurement, trace=replace(done.measurement.trace, run=run))
+    view = view_of(done.conversion, found, doubtful, created="now")
+    assert view.notes == ("operators by LiteRT's profiler: the operators sum to 9 ns",)
+    console = Console(file=io.StringIO(), width=80)
+    print_summary(view, console)
+    for text in (console.file.getvalue(), json.dumps(view.to_json()), render_html(view)):
+        assert "the operators sum to 9 ns" in text
+    whole = replace(run, operator_level=False)
+    view = view_of(
+        done.conversion,
+        found,
+        replace(doubtful, trace=replace(doubtful.trace, run=whole)),
+        created="now",
+    )
+    assert view.notes == ()
+    assert "no time per operator: the operators sum to 9 ns" in view.latency.notes

@@ -40,10 +40,16 @@ def test_unknown_categories_come_before_other():
     assert [t.name for t in category_times(rows, 3)] == ["type conversion", "sparse", "other"]
 
 
-def test_shares_sum_to_one_even_where_operators_exceed_the_run():
+def test_shares_are_of_the_run_and_what_exceeds_it_is_a_negative_rest():
     times = category_times([row(0, "matrix", 60), row(1, "other", 60)], 100)
+    assert [(t.name, t.share) for t in times] == [
+        ("matrix", 0.6), ("other", 0.6), ("unaccounted", -0.2),
+    ]  # fmt: skip
     assert sum(t.share for t in times) == pytest.approx(1)
-    assert "unaccounted" not in [t.name for t in times]
+
+
+def test_a_rest_that_no_measurement_can_tell_is_none():
+    assert [t.name for t in category_times([row(0, "matrix", 99.9999)], 100)] == ["matrix"]
 
 
 def test_nothing_measured_has_no_shares():

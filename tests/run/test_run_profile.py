@@ -76,7 +76,10 @@ def test_control_flow_is_not_counted_twice(child, tmp_path):
     assert len(bodies) == 1
     assert (bodies[0].kind, bodies[0].op_index) == ("ADD", 0)
     assert join.joined_share(trace) == 1.0
-    assert kinds["IF"].median_ns < 100_000
+    assert bodies[0].owner == kinds["IF"].op_index
+    # an IF does hardly more than to call a body
+    assert kinds["IF"].median_ns < trace.median_ns
+    assert trace.accounted < 1.1 or "the operators sum to" in trace.run.reason
 
 
 def test_open_dimensions_are_profiled_at_the_given_size(child, tmp_path):
@@ -285,8 +288,68 @@ def test_parts_beyond_the_whole_are_doubted():
         clock={"name": "thread CPU", "tick_ns": 1.0, "cost_ns": 0.0},
     )
     trace = to_trace(raw, "a doubt")
-    assert trace.run.reason == "a doubt; the operators sum to 5000 ns, the whole model to 1000 ns"
-    assert trace.events[-1].median_ns == -4000.0
+    # The profiler's own bookkeeping can explain one tick.
+    assert trace.run.reason == "a doubt; the operators sum to 4999 ns, the whole model to 1000 ns"
+    assert trace.events[-1].median_ns == -3999.0
+    assert trace.accounted == 4.999
+
+
+def _built_in(elapsed, *, total_ns, cost_ns):
+    """A profile of one run of CUMSUMs, with what each took before the cost of the clock."""
+    count = len(elapsed)
+    return RawProfile(
+        markers=tuple(Marker(name="CUMSUM", type=2, index=i, subgraph=0) for i in range(count)),
+        elapsed=np.array([elapsed]) + cost_ns,
+        total_ns=(total_ns,),
+        ops=tuple(Op(index=i, kind="CUMSUM") for i in range(count)),
+        placement=Placement(outside=tuple(range(count))),
+        clock={"name": "thread CPU", "tick_ns": 1.0, "cost_ns": float(cost_ns)},
+    )
+
+
+def test_what_the_profiler_spends_on_each_event_is_taken_off_and_told():
+    trace = to_trace(_built_in([400, 50, 1000], total_ns=1200.0, cost_ns=200))
+    # 250 too much: 100 from each of the larger ones, all of the smallest.
+    assert [event.median_ns for event in trace.events] == [300.0, 0.0, 900.0, 0.0]
+    assert trace.run.reason == "took off 100 ns an event, the profiler's own bookkeeping"
+    assert trace.accounted == 1.0
+
+
+def test_nothing_is_taken_off_where_the_parts_are_within_the_whole():
+    trace = to_trace(_built_in([400, 50, 1000], total_ns=1500.0, cost_ns=200))
+    assert [event.median_ns for event in trace.events] == [400.0, 50.0, 1000.0, 50.0]
+    assert trace.run.reason == ""
+
+
+def test_loops_that_share_a_body_keep_apart_what_ran_in_it():
+    def marker(name, kind, index, subgraph=0):
+        return Marker(name=name, type=kind, index=index, subgraph=subgraph)
+
+    turn = [marker("Invoke", 1, 0, 1), marker("Exp (NC)", 8, 0, 1),
+            marker("IF", 2, 1, 1), marker("Invoke", 1, 0, 2), marker("CUMSUM", 2, 0, 2),
+            marker("Invoke", 32, 0, 2), marker("Invoke", 32, 0, 1)]  # fmt: skip
+    markers = [marker("WHILE", 2, 0), *turn, marker("WHILE", 2, 1), *turn, *turn]
+    spent = [0, 20, 100, 0, 60, 0, 0]
+    raw = RawProfile(
+        markers=tuple(markers),
+        elapsed=np.array([[200, *spent, 300, *spent, *spent]]),
+        total_ns=(500.0,),
+        ops=(Op(index=0, kind="WHILE"), Op(index=1, kind="WHILE")),
+        placement=Placement(outside=(0, 1)),
+        bodies=(("WHILE", "WHILE"), ("EXP", "IF"), ("CUMSUM",)),
+        clock={"name": "thread CPU", "tick_ns": 1.0, "cost_ns": 0.0},
+    )
+    trace = to_trace(raw)
+    rows = {(e.owner, e.kind, e.op_index): e.median_ns for e in trace.events[:-1]}
+    assert rows == {
+        (None, "WHILE", 0): 80.0, (0, "EXP", 0): 20.0, (0, "IF", 1): 40.0, (0, "CUMSUM", 0): 60.0,
+        (None, "WHILE", 1): 60.0, (1, "EXP", 0): 40.0, (1, "IF", 1): 80.0, (1, "CUMSUM", 0): 120.0,
+    }  # fmt: skip
+    assert trace.accounted == 1.0
+    nodes = {0: ["a"], 1: ["b"]}
+    assert {row.nodes: row.duration_ns for row in join.by_node(trace, nodes)} == {
+        ("a",): 200.0, ("b",): 300.0,
+    }  # fmt: skip
 
 
 def test_another_number_of_partitions_is_aligned_all_at_once():

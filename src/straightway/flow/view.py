@@ -6,9 +6,9 @@ from importlib.metadata import version
 from straightway.domains import plan
 from straightway.flow.convert import Conversion
 from straightway.flow.measure import Measurement
+from straightway.flow.operator_rows import operator_rows
 from straightway.flow.tolerance import Check
 from straightway.flow.verify import Difference, Verification
-from straightway.ir import Node
 from straightway.report.quantity import plural
 from straightway.report.summary import category_times
 from straightway.report.view import (
@@ -23,7 +23,6 @@ from straightway.report.view import (
     Partition,
     Plan,
     ResultFile,
-    Roofline,
     StepTime,
     Timing,
     ValueCheck,
@@ -32,10 +31,7 @@ from straightway.report.view import (
 )
 from straightway.run.partition import Placement
 from straightway.tflite.rows import ROWS
-from straightway.trace.schema import Event, Trace
 from straightway.trace.statistics import Spread
-from straightway.trace.taxonomy import UNACCOUNTED, category
-from straightway.trace.work import Peak, rate
 
 PACKAGES = ("straightway", "ai-edge-litert", "onnxruntime", "onnx", "numpy")
 
@@ -71,8 +67,20 @@ def view_of(
             StepTime(name=name, time_ns=seconds * 1e9)
             for name, seconds in conversion.translation.steps_s.items()
         ),
-        notes=measurement.notes if measurement is not None else (),
+        notes=_notes(measurement),
     )
+
+
+def _notes(measurement: Measurement | None) -> tuple[str, ...]:
+    """What is to be known of the measurement, the profiler's own doubts among it.
+
+    Where nothing was measured by operator, the latency says why.
+    """
+    if measurement is None:
+        return ()
+    run = measurement.trace.run
+    doubts = (f"operators by {run.runtime}'s profiler: {run.reason}",) if run.reason else ()
+    return (*measurement.notes, *(doubts if run.operator_level else ()))
 
 
 def _model(conversion: Conversion) -> ModelFile:
@@ -181,107 +189,6 @@ def _timing(engine: str, samples: Sequence[int]) -> Timing:
         p10_ns=spread.p10,
         p90_ns=spread.p90,
         runs=len(samples),
-    )
-
-
-def operator_rows(
-    conversion: Conversion, placement: Placement, measurement: Measurement | None
-) -> list[OperatorRow]:
-    """One row for each written op; events that no op explains come last."""
-    trace = measurement.trace if measurement is not None else None
-    peak = measurement.peak if measurement is not None else None
-    events = _events_by_op(trace)
-    homes = {op: k for k, members in enumerate(placement.partitions) for op in members}
-    rows = [
-        _row(index, node, homes.get(index), events.get(index, []), _Scale(trace=trace, peak=peak))
-        for node, index in conversion.translation.written.operators.items()
-    ]
-    loose = [] if trace is None else _loose(trace)
-    return rows + [_loose_row(len(rows) + k, event, trace) for k, event in enumerate(loose)]
-
-
-class _Scale:
-    """What a row's numbers are relative to."""
-
-    def __init__(self, *, trace: Trace | None, peak: Peak | None) -> None:
-        self.trace = trace
-        self.peak = peak
-        whole = 0.0 if trace is None else max(trace.median_ns, trace.operator_ns)
-        self.whole_ns = whole
-        self.measured = trace is not None and trace.run.operator_level
-
-
-def _events_by_op(trace: Trace | None) -> Mapping[int, list[Event]]:
-    found: dict[int, list[Event]] = {}
-    for event in trace.events if trace is not None else ():
-        if event.op_index is not None and event.subgraph == 0:
-            found.setdefault(event.op_index, []).append(event)
-    return found
-
-
-def _loose(trace: Trace) -> list[Event]:
-    return [e for e in trace.events if e.op_index is None and e.place != UNACCOUNTED]
-
-
-def _row(
-    index: int, node: Node, partition: int | None, events: list[Event], scale: _Scale
-) -> OperatorRow:
-    # the node that the op mainly computes comes first
-    sources = sorted(node.origins, key=lambda source: (source.node != node.name, source))
-    time_ns = sum(event.median_ns for event in events) if scale.measured else None
-    spread = sum(event.spread.p90 - event.spread.p10 for event in events)
-    longest = max(events, key=lambda event: event.median_ns, default=None)
-    output = node.outputs[0]
-    return OperatorRow(
-        index=index,
-        kind=node.op.name,
-        category=longest.category if longest is not None else category(node.op.name),
-        kernel=longest.name if longest is not None and longest.place == "xnnpack" else "",
-        time_ns=time_ns,
-        spread_ns=spread if scale.measured else None,
-        share=time_ns / scale.whole_ns if time_ns is not None and scale.whole_ns else None,
-        macs=(longest.macs or 0) if longest is not None else 0,
-        moved_bytes=(longest.moved_bytes or 0) if longest is not None else 0,
-        roofline=_roofline(index, time_ns, scale),
-        place=f"xnnpack #{partition}" if partition is not None else "builtin",
-        partition=partition,
-        origins=tuple(dict.fromkeys(source.node for source in sources)),
-        op_types=tuple(dict.fromkeys(source.op for source in sources)),
-        source=next((str(source) for source in sources if str(source)), ""),
-        output_shape=output.shape,
-        dtype=output.dtype.name,
-        remarks=() if partition is not None else (ROWS[node.op.name].refused_by_xnnpack(node),),
-    )
-
-
-def _roofline(index: int, time_ns: float | None, scale: _Scale) -> Roofline | None:
-    if scale.trace is None or scale.peak is None or not time_ns or index >= len(scale.trace.ops):
-        return None
-    found = rate(scale.trace.ops[index], time_ns, scale.peak)
-    if found is None:
-        return None
-    return Roofline(
-        gmacs=found.gmacs or None,
-        gbs=found.gbs,
-        limit_gbs=found.limit_gbs,
-        percent_of_peak=100 * found.roofline,
-        bound="compute" if found.bound == "compute" else "memory",
-    )
-
-
-def _loose_row(index: int, event: Event, trace: Trace | None) -> OperatorRow:
-    whole = trace.median_ns if trace is not None else 0.0
-    return OperatorRow(
-        index=index,
-        kind=event.name,
-        category=event.category,
-        kernel=event.kernel or event.name,
-        time_ns=event.median_ns,
-        spread_ns=event.spread.p90 - event.spread.p10,
-        share=event.median_ns / whole if whole else None,
-        place=event.place,
-        partition=event.partition,
-        remarks=("joined to no operator",),
     )
 
 

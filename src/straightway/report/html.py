@@ -27,6 +27,8 @@ _WORDS = {
     "unverified": "Not verified",
 }
 _FARTHEST = 7
+# What the operators leave of the run, or exceed it by, as a share that is worth a word.
+_SHOWN_REST = 0.0005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +222,7 @@ def _facts(view: View) -> tuple[Fact, ...]:
     if view.partitions:
         inside = sum(part.ops for part in view.partitions)
         count = quantity.plural(len(view.partitions), "partition")
-        whole = max(len(view.operators), inside)
+        whole = view.result.ops if view.result is not None else len(view.operators)
         text = f"{inside:,} of {quantity.plural(whole, 'operator')} delegated"
         facts.append(Fact(name="Delegate", value=count, text=text))
     if view.plan is not None:
@@ -253,11 +255,13 @@ def _time_text(view: View) -> str:
     if not view.categories:
         return ""
     overhead = summary.overhead_share(view)
-    rest = 1 - summary.accounted_share(view)
-    parts = [f"{quantity.percent(1 - overhead - max(rest, 0.0))} computes"]
+    accounted = summary.accounted_share(view)
+    parts = [f"{quantity.percent(accounted - overhead)} computes"]
     parts.append(f"{quantity.percent(overhead)} only moves or converts data")
-    if rest > 1e-9:
-        parts.append(f"{quantity.percent(rest)} is explained by no operator")
+    if accounted < 1 - _SHOWN_REST:
+        parts.append(f"{quantity.percent(1 - accounted)} is explained by no operator")
+    elif accounted > 1 + _SHOWN_REST:
+        parts.append(f"together {quantity.percent(accounted - 1)} more than the run")
     return ", ".join(parts) + "."
 
 

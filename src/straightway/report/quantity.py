@@ -23,7 +23,9 @@ def significant(number: float, digits: int = 3) -> str:
 
 
 def duration(time_ns: float) -> str:
-    """A time in its natural unit: "42.2 ms"."""
+    """A time in its natural unit: "42.2 ms"; negative where more is explained than was spent."""
+    if time_ns < 0:
+        return f"-{duration(-time_ns)}"
     for unit_ns, unit in _TIMES:
         if time_ns >= unit_ns * 0.9995:
             return f"{significant(time_ns / unit_ns)} {unit}"

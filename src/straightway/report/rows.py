@@ -40,7 +40,14 @@ def page_data(view: View) -> str:
     data = {
         "categories": [[printable(name, 40), category_class(name)] for name in names],
         "operators": [_operator(row, names, strings) for row in view.operators],
-        "rest": next((_short(i.time_ns) for i in view.categories if i.name == UNACCOUNTED), None),
+        "rest": next(
+            (
+                [_short(i.time_ns), _short(i.share)]
+                for i in view.categories
+                if i.name == UNACCOUNTED
+            ),
+            None,
+        ),
         "conversions": _conversions(view, strings),
         "peaks": _peaks(view.machine),
         "strings": strings.texts,

@@ -20,6 +20,8 @@ from straightway.report.view import (
     View,
 )
 
+# A rest below this share of the run is none: five digits are more than a measurement has.
+_REST = 1e-5
 # A bandwidth is listed where it is below this share of the one listed before.
 _FALLEN = 0.8
 # A size still has the nearest cache's bandwidth where it reaches this share of it.
@@ -29,22 +31,21 @@ _REACHED = 0.95
 def category_times(operators: Sequence[OperatorRow], run_ns: float) -> tuple[CategoryTime, ...]:
     """Time by category in the order of `CATEGORIES`, and what of `run_ns` no operator explains.
 
-    Where noise makes the operators sum to more than the run, shares are of that sum.
+    Where the operators sum to more than the run, that rest is negative.
     """
     times: dict[str, float] = {}
     counts: dict[str, int] = {}
     for row in operators:
         times[row.category] = times.get(row.category, 0.0) + (row.time_ns or 0.0)
         counts[row.category] = counts.get(row.category, 0) + 1
-    whole_ns = max(run_ns, sum(times.values()))
-    rest_ns = whole_ns - sum(times.values())
-    if rest_ns > 0:
-        times[UNACCOUNTED] = times.get(UNACCOUNTED, 0.0) + rest_ns
+    rest_ns = run_ns - sum(times.values())
+    if abs(rest_ns) > _REST * run_ns:
+        times[UNACCOUNTED] = rest_ns
     return tuple(
         CategoryTime(
             name=name,
             time_ns=times[name],
-            share=times[name] / whole_ns if whole_ns > 0 else 0.0,
+            share=times[name] / run_ns if run_ns > 0 else 0.0,
             count=counts.get(name, 0),
         )
         for name in sorted(times, key=category_rank)

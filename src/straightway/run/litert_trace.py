@@ -22,8 +22,11 @@ _INVOKE = "Invoke"
 _BUFFER_SYNC = "LiteRT::Run[Buffer sync]"
 # The parts may exceed the whole by this much before the trace says so: the two are not the same run.
 _EXCESS = 1.1
-# The cost of a clock reading is an average; each event may be off by this share of it.
-_CLOCK_SLACK = 0.25
+# What the profiler may take for an event beyond a clock reading, in clock readings: it keeps the
+# event, and between kernels a reading takes longer than in the loop that calibrates it.
+_BOOKKEEPING = 1.5
+# A correction below this share of the run is not worth a remark.
+_TOLD = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,29 +144,41 @@ def _own_ns(raw: RawProfile, found: Sequence[Span], others: Counter[int]) -> NDA
     return np.maximum(chosen, 0.0)
 
 
-def _events(raw: RawProfile) -> list[Event]:
-    """One event for each operator; the turns of a loop are added up."""
+def _events(raw: RawProfile) -> tuple[list[Event], list[int]]:
+    """One event for each operator, the turns of a loop added up, and what each was recorded with.
+
+    That is a reading for each turn, and for a control-flow op all that lies directly inside it.
+    """
     found, others = spans(raw.markers)
     own_ns = _own_ns(raw, found, others)
-    columns: dict[tuple[Marker, int | None], list[int]] = defaultdict(list)
+    inner = others + Counter(span.owner for span in found if span.owner is not None)
+    main = _main_owners(raw, found)
+    columns: dict[tuple[Marker, int | None, int | None], list[int]] = defaultdict(list)
     for column, span in enumerate(found):
-        columns[raw.markers[span.position], span.group].append(column)
+        columns[raw.markers[span.position], span.group, main[span.position]].append(column)
     events: list[Event] = []
+    readings: list[int] = []
     start_ns = 0.0
-    for (marker, group), members in columns.items():
+    for (marker, group, owner), members in columns.items():
         samples_ns = tuple(float(one) for one in own_ns[:, members].sum(axis=1))
-        events.append(_event(len(events), marker, group, samples_ns, start_ns))
-        start_ns += median(samples_ns)
-    return events
+        event = _event(len(events), marker, group, samples_ns)
+        events.append(replace(event, owner=owner, start_ns=start_ns))
+        readings.append(sum(1 + inner[found[column].position] for column in members))
+        start_ns += event.median_ns
+    return events, readings
 
 
-def _event(
-    number: int,
-    marker: Marker,
-    group: int | None,
-    samples_ns: tuple[float, ...],
-    start_ns: float,
-) -> Event:
+def _main_owners(raw: RawProfile, found: Sequence[Span]) -> Mapping[int, int | None]:
+    """By position: the op of the main subgraph in whose body the operator ran, None outside."""
+    owners: dict[int, int | None] = {}
+    for span in found:  # an owner stands before what it owns
+        above = None if span.owner is None else owners[span.owner]
+        direct = None if span.owner is None else raw.markers[span.owner].index
+        owners[span.position] = direct if above is None else above
+    return owners
+
+
+def _event(number: int, marker: Marker, group: int | None, samples_ns: tuple[float, ...]) -> Event:
     """LiteRT tells when built-in ops begin, but not XNNPACK's: all are laid end to end."""
     delegated = group is not None
     return Event(
@@ -175,7 +190,6 @@ def _event(
         partition=group,
         place="xnnpack" if delegated else "builtin",
         kernel=xnnpack_operator(marker.name)[1] if delegated else "",
-        start_ns=start_ns,
         samples_ns=samples_ns,
     )
 
@@ -183,9 +197,9 @@ def _event(
 def _joined(events: Sequence[Event], raw: RawProfile) -> list[Event]:
     """Join the events of the main subgraph and of the bodies to their ops."""
     joined = {event.id: event for event in _joined_main(events, raw)}
-    for subgraph, kinds in enumerate(raw.bodies):
-        if subgraph:
-            joined |= {event.id: event for event in _joined_body(events, subgraph, kinds)}
+    for owner, subgraph in dict.fromkeys((e.owner, e.subgraph) for e in events if e.subgraph):
+        here = [event for event in events if (event.owner, event.subgraph) == (owner, subgraph)]
+        joined |= {event.id: event for event in _joined_body(here, raw.bodies[subgraph])}
     return [joined.get(event.id, event) for event in events]
 
 
@@ -206,9 +220,8 @@ def _joined_main(events: Sequence[Event], raw: RawProfile) -> list[Event]:
     ]
 
 
-def _joined_body(events: Sequence[Event], subgraph: int, kinds: Sequence[str]) -> list[Event]:
+def _joined_body(here: Sequence[Event], kinds: Sequence[str]) -> list[Event]:
     """Nothing tells the partitions of a body: all ops that did not run outside are aligned."""
-    here = [event for event in events if event.subgraph == subgraph]
     outside = {event.op_index for event in here if event.partition is None}
     inside = [event for event in here if event.partition is not None]
     ops = [Op(index=index, kind=kind) for index, kind in enumerate(kinds)]
@@ -253,17 +266,52 @@ def _with_work(events: Sequence[Event], ops: Sequence[Op]) -> list[Event]:
     return [counted.get(event.id, event) for event in events]
 
 
-def _excess(raw: RawProfile, events: Sequence[Event]) -> str:
-    """The self-check: parts that sum to more than the whole, beyond what the clock explains."""
-    slack_ns = float(raw.clock["tick_ns"]) + _CLOCK_SLACK * float(raw.clock["cost_ns"])
-    operators_ns, total_ns = sum(event.median_ns for event in events), median(raw.total_ns)
-    if operators_ns <= _EXCESS * total_ns + slack_ns * len(events):
-        return ""
-    return f"the operators sum to {operators_ns:.0f} ns, the whole model to {total_ns:.0f} ns"
+def _settled(
+    events: Sequence[Event], readings: Sequence[int], raw: RawProfile
+) -> tuple[list[Event], str]:
+    """Take off what the profiler spends on each reading, and say so; or what remains doubtful.
+
+    Unprofiled runs tell what the whole takes. By what the parts exceed it, the profiler's
+    bookkeeping has cost: the same for each reading, as far as an operator is longer than that.
+    """
+    medians_ns, counts = np.array([event.median_ns for event in events]), np.array(readings)
+    total_ns = median(raw.total_ns)
+    tick_ns, cost_ns = float(raw.clock["tick_ns"]), float(raw.clock["cost_ns"])
+    each_ns = min(_bookkeeping_ns(medians_ns, counts, total_ns), tick_ns + _BOOKKEEPING * cost_ns)
+    kept = np.maximum(medians_ns - each_ns * counts, 0.0)
+    settled = [
+        replace(event, samples_ns=tuple(max(0.0, s - each_ns * count) for s in event.samples_ns))
+        for event, count in zip(events, readings, strict=True)
+    ]
+    if kept.sum() > _EXCESS * total_ns:
+        return (
+            settled,
+            f"the operators sum to {kept.sum():.0f} ns, the whole model to {total_ns:.0f} ns",
+        )
+    if medians_ns.sum() - kept.sum() > _TOLD * total_ns:
+        return settled, f"took off {each_ns:.0f} ns an event, the profiler's own bookkeeping"
+    return settled, ""
 
 
-def _measured(raw: RawProfile) -> list[Event]:
-    return _with_work(_corrected(_joined(_events(raw), raw), raw), raw.ops)
+def _bookkeeping_ns(
+    medians_ns: NDArray[np.float64], counts: NDArray[np.int64], total_ns: float
+) -> float:
+    """The cost of a reading at which the operators, none below zero, sum to the whole."""
+    if medians_ns.sum() <= total_ns:
+        return 0.0
+    # Sorted by the cost that takes an operator to zero: beyond it, the operator gives no more.
+    limits_ns = medians_ns / counts
+    order = np.argsort(limits_ns)
+    left_ns, left = np.cumsum(medians_ns[order][::-1])[::-1], np.cumsum(counts[order][::-1])[::-1]
+    costs_ns = (left_ns - total_ns) / left
+    fits = costs_ns <= limits_ns[order]
+    return float(costs_ns[int(fits.argmax())])
+
+
+def _measured(raw: RawProfile) -> tuple[list[Event], str]:
+    events, readings = _events(raw)
+    settled, remark = _settled(_corrected(_joined(events, raw), raw), readings, raw)
+    return _with_work(settled, raw.ops), remark
 
 
 def to_trace(raw: RawProfile, doubt: str = "") -> Trace:
@@ -272,9 +320,9 @@ def to_trace(raw: RawProfile, doubt: str = "") -> Trace:
     `doubt` is what the caller already knows against the measurement; it is kept in `run.reason`.
     Without operators, the reason says why.
     """
-    events = _measured(raw) if raw.markers else []
+    events, remark = _measured(raw) if raw.markers else ([], "")
     operator_level = bool(events)
-    reason = "; ".join(filter(None, [raw.reason, doubt, _excess(raw, events)]))
+    reason = "; ".join(filter(None, [raw.reason, doubt, remark]))
     run = local_run(
         runtime="LiteRT",
         clock=raw.clock,

@@ -79,15 +79,16 @@ class NodeTime:
 def by_node(trace: Trace, nodes: Mapping[int, Sequence[str]]) -> tuple[NodeTime, ...]:
     """Sum the events by the nodes that their ops came from, slowest group first.
 
-    `nodes` maps an op index of the main subgraph to names of nodes. Events whose op is unknown or
+    `nodes` maps an op index of the main subgraph to names of nodes; what runs in a body counts for
+    the control-flow op around it. Events whose op is unknown or
     came from no node stand in a last group without names; the unaccounted rest in none.
     """
     group = _groups(nodes)
     members: dict[tuple[str, ...], list[Event]] = defaultdict(list)
     for event in trace.events:
         if event.place != UNACCOUNTED:
-            known = event.subgraph == 0 and event.op_index is not None
-            names = nodes.get(event.op_index, ()) if known and event.op_index is not None else ()
+            index = event.op_index if event.subgraph == 0 else event.owner
+            names = nodes.get(index, ()) if index is not None else ()
             members[group[names[0]] if names else ()].append(event)
     rows = [
         NodeTime(

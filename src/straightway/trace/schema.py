@@ -62,7 +62,8 @@ class Event:
     """One thing that took time in each run.
 
     `name` is what the runtime calls it, `kind` and `op_index` the op it worked for ("" and None if
-    unknown; an index counts within its `subgraph`), `place` where it ran: "xnnpack", "builtin",
+    unknown; an index counts within its `subgraph`), `owner` the control-flow op of the main subgraph
+    in whose body it ran, `place` where it ran: "xnnpack", "builtin",
     "onnxruntime" or "unaccounted" (the rest between the parts and the whole). `start_ns` counts
     from the start of the run. `samples_ns` holds one duration a run, in nanoseconds.
     """
@@ -72,6 +73,7 @@ class Event:
     kind: str = ""
     op_index: int | None = None
     subgraph: int = 0
+    owner: int | None = None
     partition: int | None = None
     place: str
     kernel: str = ""
@@ -116,6 +118,11 @@ class Trace:
     def operator_ns(self) -> float:
         """The sum of the medians of all measured events, without the unaccounted rest."""
         return sum(event.median_ns for event in self.events if event.place != UNACCOUNTED)
+
+    @property
+    def accounted(self) -> float:
+        """Which share of the whole run the measured events explain; above 1 where they exceed it."""
+        return self.operator_ns / self.median_ns if self.median_ns > 0 else 0.0
 
     def to_json(self) -> str:
         """Write it as JSON; `from_json` reads it back equal."""

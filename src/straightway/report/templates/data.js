@@ -50,6 +50,7 @@ function significant(number, digits = 3) {
 }
 
 function duration(ns) {
+  if (ns < 0) return `-${duration(-ns)}`;
   for (const [unit, name] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
     if (ns >= unit * 0.9995) return `${significant(ns / unit)} ${name}`;
   }
@@ -58,7 +59,7 @@ function duration(ns) {
 
 function percent(share) {
   const number = 100 * share;
-  if (number && number < 0.1) return "<0.1 %";
+  if (number && Math.abs(number) < 0.1) return "<0.1 %";
   return number >= 99.95 ? `${number.toFixed(0)} %` : `${number.toFixed(1)} %`;
 }
 

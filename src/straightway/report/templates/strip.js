@@ -7,7 +7,7 @@ let edges = [];
 
 function layOut(width) {
   const weights = operators.map((op) => (proportional ? op.time || 0 : 1));
-  const rest = proportional && raw.rest ? raw.rest : 0;
+  const rest = proportional && raw.rest ? Math.max(0, raw.rest[0]) : 0;
   const total = weights.reduce((sum, weight) => sum + weight, rest) || 1;
   edges = [0];
   for (const weight of weights) edges.push(edges[edges.length - 1] + (weight * width) / total);

@@ -99,9 +99,10 @@ function fill() {
 
 function footer() {
   if (!raw.rest || isFiltered()) return [];
-  const share = operators.reduce((sum, op) => sum + (op.share || 0), 0);
-  const row = element("tr", {}, cell("n index"), cell("name", element("b", {}, "Unaccounted"), element("em", {}, "time of the run that no operator explains")),
-    cell("n time", duration(raw.rest)), cell("n shared", percent(Math.max(0, 1 - share))));
+  const [time, share] = raw.rest;
+  const why = time < 0 ? "by so much the operators exceed the run" : "time of the run that no operator explains";
+  const row = element("tr", {}, cell("n index"), cell("name", element("b", {}, "Unaccounted"), element("small", {}, why)),
+    cell("n time", duration(time)), cell("n shared", percent(share)));
   for (const style of ["n rate speed", "n rate speed", "n near", "where", "source"]) row.append(cell(style));
   return [row];
 }
