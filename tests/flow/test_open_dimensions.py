@@ -129,7 +129,7 @@ def test_what_can_not_stay_open_is_refused_with_the_line_that_fixes_it(tmp_path)
     path = save(tmp_path / "m.onnx", nodes, {"x": ["N", "K"]}, ["y"], {"w": floats(40, 3)})
     with pytest.raises(straightway.Unsupported, match="they can't stay open") as found:
         straightway.convert(path)
-    assert "--shape 'x=1,1'" in str(found.value)
+    assert "--shape 'x=1,40'" in str(found.value)
 
 
 def test_the_line_that_fixes_dimensions_works(tmp_path):

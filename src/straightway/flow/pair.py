@@ -117,7 +117,7 @@ def _sized(
         found = {name: tuple(arrays[name].shape) for name in still_open if name in arrays}
     sized = replace(fixed, shapes={**found, **fixed.shapes}, keep_open=True)
     declared = read(model, sized)
-    shapes = fitting(model, declared) if open_dims(declared) else sized.shapes
+    shapes = fitting(declared) if open_dims(declared) else sized.shapes
     return replace(sized, shapes=shapes, keep_open=False)
 
 

@@ -15,8 +15,8 @@ from straightway.flow.samples import (
     join,
     ladders,
 )
-from straightway.flow.translate import translate
-from straightway.ingest.shapes import shown
+from straightway.flow.translate import fitting, translate
+from straightway.ingest.shapes import quote, shown
 from straightway.ir import Graph
 from straightway.remark import Remark
 
@@ -53,7 +53,9 @@ def _remedy(declared: Graph, symbols: Symbols) -> str | Unsupported:
             continue
         else:
             return _line(declared, symbols, samples, sizes)
-    return f"sizes that the model takes: {_by_input(declared, symbols, dict.fromkeys(symbols, 1))}"
+    shapes = fitting(declared)
+    sizes = {symbol: shapes[uses[0][0]][uses[0][1]] for symbol, uses in symbols.items()}
+    return f"sizes that the model takes: {_by_input(declared, symbols, sizes)}"
 
 
 def _line(declared: Graph, symbols: Symbols, samples: Sequence[Sizes], sizes: Sizes) -> str:
@@ -76,10 +78,12 @@ def _line(declared: Graph, symbols: Symbols, samples: Sequence[Sizes], sizes: Si
 
 
 def _by_name(symbols: Symbols, sizes: Sizes) -> str:
-    return " ".join(f"--dim '{symbol}={sizes[symbol]}'" for symbol in sorted(symbols))
+    return " ".join(f"--dim {quote(f'{symbol}={sizes[symbol]}')}" for symbol in sorted(symbols))
 
 
 def _by_input(declared: Graph, symbols: Symbols, sizes: Sizes) -> str:
     names = dict.fromkeys(name for uses in symbols.values() for name, _ in uses)
     found = filled(declared, symbols, sizes)
-    return " ".join(f"--shape '{name}={','.join(map(str, found[name]))}'" for name in names)
+    return " ".join(
+        f"--shape {quote(f'{name}=' + ','.join(map(str, found[name])))}" for name in names
+    )

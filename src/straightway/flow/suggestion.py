@@ -14,11 +14,12 @@ Shapes = dict[str, tuple[int, ...]]
 Trial = Callable[[Shapes], str | None]
 
 # What people feed such inputs with, the most usual first: sides of images, lengths of texts, of
-# other sequences and of sounds.
+# other sequences and of sounds. All have as many steps.
 SIDES = (224, 320, 48, 256, 640, 128, 64, 32)
-TOKENS = (128, 64, 32, 16, 8)
+TOKENS = (128, 64, 32, 16, 8, 4, 2, 256)
 LENGTHS = (128, 16000, 512, 576, 1024, 1760, 32, 16)
 BUDGET_S = 3.0
+MOST_BESIDE = 6
 # after the first sizes that are refused for other reasons: some may still convert
 SECOND_CHANCES = 3
 
@@ -49,8 +50,9 @@ def candidates(declared: Graph) -> Iterator[Shapes]:
     """
     symbols = open_dims(declared)
     types = {v.name: v.known_type for v in declared.inputs}
+    extra = beside(declared)
     ladders = {
-        symbol: _ladder(types[uses[0][0]].dtype, types[uses[0][0]].rank)
+        symbol: [*_ladder(types[uses[0][0]].dtype, types[uses[0][0]].rank), *extra]
         for symbol, uses in symbols.items()
     }
     long = {s: ladders[s] for s, uses in symbols.items() if all(dim > 0 for _, dim in uses)}
@@ -71,11 +73,22 @@ def candidates(declared: Graph) -> Iterator[Shapes]:
 
 def _steps(ladders: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
     """The sizes of each step of ladders that are climbed together."""
-    count = max(map(len, (SIDES, TOKENS, LENGTHS)))
-    return [
-        {symbol: ladder[min(step, len(ladder) - 1)] for symbol, ladder in ladders.items()}
-        for step in range(count)
-    ]
+    count = max(map(len, ladders.values()), default=0)
+    return [{s: ladder[step] for s, ladder in ladders.items()} for step in range(count)]
+
+
+def beside(declared: Graph) -> list[int]:
+    """Sizes of the constants that inputs are computed with: a matrix product takes one of them."""
+    sizes = (
+        size
+        for value in declared.inputs
+        for node in value.users()
+        for other in node.operands()
+        if other.const is not None
+        for size in other.shape
+        if size > 1
+    )
+    return list(dict.fromkeys(sizes))[:MOST_BESIDE]
 
 
 def _ladder(dtype: np.dtype, rank: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """ONNX to TFLite without running anything: ingest, passes, lowering, layout, writing."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -97,19 +97,22 @@ def read(path: Path, request: ShapeRequest | None = None) -> Graph:
     graph = ingest(path, replace(asked, keep_open=True))
     if asked.keep_open or all(value.known_type.is_static for value in graph.inputs):
         return graph
-    refuse_open(graph, path, sizes=fitting(path, graph))
+    refuse_open(graph, path, sizes=fitting(graph))
     return graph
 
 
-def fitting(path: Path, declared: Graph) -> Shapes:
+def fitting(declared: Graph) -> Shapes:
     """Shapes for all inputs, as far as can be found such as the model takes."""
-    return accepted(declared, lambda shapes: _tried(path, shapes))
+    return accepted(declared, lambda shapes: _tried(declared, shapes))
 
 
-def _tried(path: Path, shapes: Mapping[str, Sequence[int]]) -> str | None:
+def _tried(declared: Graph, shapes: Shapes) -> str | None:
     """Whether a model can be converted at these sizes: see `suggestion.Trial`."""
+    graph = counted.copied(declared)
+    for value in graph.inputs:
+        value.type = replace(value.known_type, shape=shapes[value.name])
     try:
-        translate(ingest(path, ShapeRequest(shapes=shapes)))
+        translate(graph)
     except Unsupported:
         return "refused"
     except (InvalidModel, MemoryError, *UNFORESEEN):
