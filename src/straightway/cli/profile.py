@@ -19,7 +19,8 @@ from straightway.cli.app import (
     request,
     result_console,
 )
-from straightway.report.quantity import duration, plural, printable
+from straightway.errors import InvalidRequest
+from straightway.report.quantity import duration, percent, plural, printable
 
 
 @app.command("profile")
@@ -41,6 +42,8 @@ def command(
         from straightway.flow import files  # noqa: PLC0415 - after --help
         from straightway.flow.profile import profile  # noqa: PLC0415
 
+        if top < 1:
+            raise InvalidRequest(f"--top takes a number of 1 or more; got {top}")
         asked = request(dim, shape, inputs=inputs)
         if output is not None:
             files.check_output(output, model, *asked.sources)
@@ -52,7 +55,15 @@ def command(
         return
     print_lines(*lines(trace))
     result_console().print(operator_table(trace, top))
-    print_lines(f"whole model: {duration(trace.median_ns)}")
+    print_lines(whole(trace))
+
+
+def whole(trace: Any) -> str:
+    """The time of the model, and how much of it the operators explain."""
+    text = f"whole model: {duration(trace.median_ns)}"
+    if not trace.run.operator_level:
+        return text
+    return f"{text}, of which operators account for {percent(trace.accounted)}"
 
 
 def lines(trace: Any) -> list[str]:
@@ -74,7 +85,7 @@ def operator_table(trace: Any, count: int) -> Table:
         table.add_row(
             printable(f"{where}{event.kind or event.name}"),
             printable(event.name) if event.place == "xnnpack" else "",
-            event.place,
+            event.place if event.owner is None else f"{event.place} in #{event.owner}",
             event.category,
             f"{event.median_ns / 1e3:.1f}",
             f"{share:.1%}",

@@ -105,6 +105,8 @@ class Child:
         self._shim = clock.shim() if measure else clock.Shim(path=None)
         self._pending: Pending[Any] | None = None
         self._messages: IO[bytes] = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed by `close`
+        # Engines that are killed leave their own drafts behind.
+        self._drafts = tempfile.TemporaryDirectory(prefix="straightway-engines-")
         self._process: subprocess.Popen[bytes] | None = None
         self._spawn()
 
@@ -138,6 +140,7 @@ class Child:
         """End the process at once; pending answers are lost."""
         self._end()
         self._messages.close()
+        self._drafts.cleanup()
 
     def start(self, call: Call[T], *, timeout_s: float | None = None) -> Pending[T]:
         """Send a request and return without waiting for its answer."""
@@ -175,7 +178,7 @@ class Child:
         return lambda: call.decode(header, arrays)
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        environment = {**os.environ, **_ONE_THREAD}
+        environment = {**os.environ, **_ONE_THREAD, "TMPDIR": self._drafts.name}
         if not self._measures:
             environment |= _FREE_AT_ONCE
         if self._shim.path is not None:
