@@ -23,6 +23,8 @@ _VERBS: Mapping[str, tuple[str, str]] = {
     "onnx.profile": ("onnx_engine", "profile"),
     "tflite.run": ("tflite_engine", "run"),
     "tflite.profile": ("profile_engine", "profile"),
+    "onnx.observe": ("observe_engine", "add"),
+    "onnx.observed": ("observe_engine", "result"),
     "micro.run": ("micro_engine", "run"),
     "race": ("race_engine", "race"),
     "peak": ("peak_engine", "measure"),
@@ -34,7 +36,7 @@ ERRORS: Mapping[str, type[StraightwayError]] = {
 
 
 # These keep a model for the next request; memory is for one engine's at a time.
-_KEEPERS = ("onnx_engine", "tflite_engine")
+_KEEPERS = ("onnx_engine", "observe_engine", "tflite_engine")
 
 
 def _engine(module: str, function: str) -> Any:

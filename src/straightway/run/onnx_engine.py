@@ -122,6 +122,17 @@ def _kept_session(wanted: _Wanted) -> Any:
     return _Kept.session
 
 
+def open_session(path: str, extra_outputs: Sequence[str]) -> Any:
+    """A session of its own that also returns interior values; the caller keeps it."""
+    wanted = _Wanted(path=path, optimise=True, extra_outputs=tuple(extra_outputs))
+    return _session(wanted, _options(wanted))
+
+
+def outputs(session: Any, names: Sequence[str], feeds: Mapping[str, Array]) -> list[Array]:
+    """Some of a session's outputs; raises InvalidRequest or ToolFailed."""
+    return _run(session, names, feeds)
+
+
 def _value(array: Array) -> Any:
     if array.dtype == ml_dtypes.bfloat16:
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
