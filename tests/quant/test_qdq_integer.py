@@ -5,7 +5,7 @@ import onnx
 import pytest
 from qdq_models import X_SCALE, Y_SCALE, Rounded
 
-from straightway.flow.convert import Request, attempt
+from straightway.flow.convert import Request, convert
 
 
 def conv(m, shape=(2, 3, 9, 8), weights=(5, 3, 3, 2), spread=0.2, **attrs):
@@ -98,12 +98,10 @@ KEEPING = {
 }
 
 
-def written(model, tmp_path):
+def written(model, tmp_path, child):
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
-    found = attempt(path, Request(seeds=(0, 1)))
-    assert found.verification.equal, found.verification.worst
-    return found
+    return convert(path, request=Request(seeds=(0, 1)), child=child)
 
 
 def names(found):
@@ -129,9 +127,9 @@ def schemes(found):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("op", COMPUTING)
-def test_computes_with_integers_between_the_models_scales(op, dtype, tmp_path):
+def test_computes_with_integers_between_the_models_scales(op, dtype, tmp_path, child):
     m = Rounded(dtype)
-    found = written(m.output(m.rounded(COMPUTING[op](m))), tmp_path)
+    found = written(m.output(m.rounded(COMPUTING[op](m))), tmp_path, child)
     assert float_ops(found) == []
     assert names(found).count("QUANTIZE") == len(m.inputs) + ANEW.get(op, 0)
     assert names(found).count("DEQUANTIZE") == 1
@@ -141,16 +139,16 @@ def test_computes_with_integers_between_the_models_scales(op, dtype, tmp_path):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 @pytest.mark.parametrize("op", KEEPING)
-def test_what_picks_elements_keeps_the_scale(op, dtype, tmp_path):
+def test_what_picks_elements_keeps_the_scale(op, dtype, tmp_path, child):
     m = Rounded(dtype)
-    found = written(m.output(m.rounded(KEEPING[op](m), X_SCALE, -3)), tmp_path)
+    found = written(m.output(m.rounded(KEEPING[op](m), X_SCALE, -3)), tmp_path, child)
     assert float_ops(found) == []
     assert schemes(found) == {(np.float32(X_SCALE), -3)}
 
 
 @pytest.mark.parametrize("op", FIXED)
-def test_fixed_results_are_scaled_anew(op, tmp_path):
+def test_fixed_results_are_scaled_anew(op, tmp_path, child):
     m = Rounded()
-    found = written(m.output(m.rounded(FIXED[op](m), 1 / 200, -20)), tmp_path)
+    found = written(m.output(m.rounded(FIXED[op](m), 1 / 200, -20)), tmp_path, child)
     assert float_ops(found) == []
     assert names(found).count("QUANTIZE") == 2

@@ -2,11 +2,11 @@
 
 from straightway.ir import Graph
 from straightway.lower import control_invariant, control_unroll, inline
-from straightway.passes import activation, bias, dead, widen
+from straightway.passes import activation, bias, dead, qlinear, widen
 from straightway.passes.pipeline import prepare
 from straightway.remark import Remark
 
-STEPS = (inline, control_invariant, control_unroll)
+STEPS = (inline, control_invariant, control_unroll, qlinear)
 
 
 def before(graph: Graph) -> list[Remark]:

@@ -174,6 +174,29 @@ def quantize(
     return saturated(g, g.DIV(x, scale), zero_point, out[0].dtype)
 
 
+@lower(
+    "DynamicQuantizeLinear",
+    needs=[need(lambda x: 0 not in x.shape, "the tensor is empty: {x.shape}")],
+    samples=[
+        case(x=REALS, outputs=3),
+        case(x=run([[0.5, 1.25, 7.0]]), outputs=3),
+        case(x=run([[-3.0, -1.25, -0.5]]), outputs=3),
+    ],
+    refuses=[case(x=run(np.zeros((2, 0))), outputs=3)],
+)
+def dynamic_quantize(g: Builder, x: Value, /) -> list[Value]:
+    """To uint8 over the range of the tensor and zero."""
+    axes = tuple(range(x.rank))
+    low = g.MINIMUM(g.REDUCE_MIN(x, axes=axes, keep_dims=False), 0.0)
+    high = g.MAXIMUM(g.REDUCE_MAX(x, axes=axes, keep_dims=False), 0.0)
+    scale = g.DIV(g.SUB(high, low), 255.0)
+    # a range of zero: onnxruntime's scale is 1 then, as it is of a tensor of zeros in the file
+    some = g.SELECT_V2(g.GREATER(scale, 0.0), scale, g.const(1, FLOAT))
+    zero_point = g.ROUND(g.DIV(g.SUB(g.const(0, FLOAT), low), some))
+    numbers = saturated(g, g.DIV(x, some), zero_point, UINT8)
+    return [numbers, some, g.cast(zero_point, UINT8)]
+
+
 def multiplied(g: Builder, a: Value, b: Value) -> Value:
     """Multiply matrices of whole numbers, floats of 9 bits, as int32."""
     inner = a.shape[-1]

@@ -3,7 +3,9 @@
 y = CONV_2D(x) ─ RELU6 ─ z      becomes      z = CONV_2D(x, fused RELU6)
 """
 
-from straightway.ir import Graph, Node, edit
+import numpy as np
+
+from straightway.ir import Graph, Node, Value, edit
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
 
@@ -27,8 +29,18 @@ def _fuse(node: Node) -> bool:
     row = ROWS[producer.op.name]
     if not row.fuses or producer.attrs.get("activation") != "NONE":
         return False
-    if x.dtype.kind != "f":
+    if x.dtype.kind != "f" and not _same_scheme(x, node.output):
         return False
     producer.attrs["activation"] = FUSIBLE[node.op.name]
     edit.absorb(producer, node)
     return True
+
+
+def _same_scheme(x: Value, y: Value) -> bool:
+    """Whether integers stand for the same numbers, so that a limit may come before rounding."""
+    if x.quant is None or y.quant is None or x.dtype != y.dtype:
+        return False
+    return bool(
+        np.array_equal(x.quant.scale, y.quant.scale)
+        and np.array_equal(x.quant.zero_point, y.quant.zero_point)
+    )

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from straightway.ir import Graph, Node, Value, edit
-from straightway.passes import dead
+from straightway.ir import Graph, Node, Op, Value, edit
+from straightway.passes import activation, dead
 from straightway.quant import assign, average, weights
 from straightway.quant.edges import (
     FLOAT32,
@@ -40,6 +40,8 @@ STEP = "quant.integer"
 MOST_ROUNDS = 8
 # by which a 1 is a whole number
 ONE_SCALE = 1 / 127
+# below, float32 loses bits
+SMALLEST = 1e-30
 # results of these are new numbers, though they share the operands' scale
 AVERAGES = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")
 
@@ -65,7 +67,7 @@ def run(graph: Graph) -> Integers:
     for _ in range(MOST_ROUNDS):
         if not pass_.round():
             break
-    removed = dead.run(graph)
+    removed = [*activation.run(graph), *dead.run(graph)] if pass_.done else dead.run(graph)
     assign.forget(graph)
     remarks = (*pass_.remarks(), *removed) if pass_.done else ()
     return Integers(remarks=remarks, stand_ins=pass_.stand_ins)
@@ -83,6 +85,7 @@ class _Pass:
         """Apply every rewrite once, forwards or backwards; returns whether any did something."""
         before = self.done.total()
         self.sweep(self.note_signs)
+        self.sweep(self.multiply)
         self.sweep(self.push)
         self.sweep(self.join_conversions)
         self.sweep(self.drop_limits, backwards=True)
@@ -140,6 +143,38 @@ class _Pass:
             return ""
         self.deliver(node, self.rebuilt(node, scheme))
         return "moved"
+
+    def multiply(self, node: Node) -> str:
+        """By a number, integers stay as they are: their scale changes. Dividing is multiplying."""
+        found = factor(node)
+        if found is None:
+            return ""
+        x, number = found
+        if is_op(node, "DIV"):
+            made = edit.constant(self.graph, np.array(number, np.float32), f"{node.name}/factor")
+            result = Value(self.graph.fresh(node.output.name), node.output.type)
+            inputs = [x, made]
+            op = Op(dialect="tflite", name="MUL")
+            new = Node(op, inputs, [result], node.attrs, name=node.name, origins=node.origins)
+            edit.insert(self.graph, new, node)
+            edit.replace(node, [result])
+            return "divided"
+        source = stored(x)
+        if source is None or number <= 0 or demand(node.output) is not None or spreads(node):
+            return ""
+        own = scheme_of(source)
+        scaled = replace(own, scale=float(np.float32(own.scale * number)))
+        inputs = [
+            source
+            if v is x
+            else constant(self.graph, v, replace(own, scale=number / 127, zero_point=0))
+            for v in node.operands()
+        ]
+        made = integers(self.graph, node.output, scaled)
+        new = Node(node.op, inputs, [made], node.attrs, name=node.name, origins=node.origins)
+        edit.insert(self.graph, new, node)
+        edit.replace(node, [dequantized(self.graph, made, node.output, node)])
+        return "MUL"
 
     def rebuilt(self, node: Node, scheme: Scheme) -> list[Value]:
         """Insert the same op on integers of one scheme before a node; return its results."""
@@ -347,6 +382,21 @@ def spreads(node: Node) -> bool:
         and len(constants) == 1
         and bool((constants[0] == 1).all())
     )
+
+
+def factor(node: Node) -> tuple[Value, float] | None:
+    """The operand of a MUL or DIV between integers, and the number by which it multiplies it."""
+    if not is_op(node, "MUL", "DIV") or node.attrs.get("activation") != "NONE":
+        return None
+    a, b = node.operands()
+    x, other = (b, a) if is_op(node, "MUL") and a.const is not None else (a, b)
+    if other.const is None or other.const.size != 1 or x.dtype != FLOAT32 or not stored(x):
+        return None
+    number = float(other.const.reshape(-1)[0])
+    with np.errstate(all="ignore"):
+        number = number if is_op(node, "MUL") else float(np.float32(1) / np.float32(number))
+    fits = np.isfinite(number) and abs(number) >= SMALLEST and node.output.shape == x.shape
+    return (x, number) if fits else None
 
 
 def takes(node: Node, scheme: Scheme) -> bool:

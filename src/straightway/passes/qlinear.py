@@ -1,0 +1,272 @@
+"""Operators on quantized integers become floats between a DequantizeLinear and a QuantizeLinear.
+
+    before                                             after
+      %y = QLinearConv(%x, xs, xz, const, ws, wz,        %a = DequantizeLinear(%x, xs, xz)
+                       ys, yz, const)                    %w = DequantizeLinear(const, ws, wz)
+                                                         %b = DequantizeLinear(const, xs · ws)
+                                                         %y = QuantizeLinear(Conv(%a, %w, %b), ys, yz)
+
+      %q = QuantizeLinear(%x, s, z)                      %a = DequantizeLinear(%q, s, z)
+      %y = MaxPool(%q)                                   %y = QuantizeLinear(MaxPool(%a), s, z)
+
+So there is one way to say where a model rounds. Only where scales and zero points are constants, one
+for a tensor or one for each channel of weights. Operands as in onnxruntime's docs/ContribOperators.md.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from straightway.ir import Graph, Node, TensorType, Value, edit
+from straightway.passes.arguments import is_onnx, onnx_op
+from straightway.passes.types import nested
+from straightway.remark import Remark
+
+STEP = "passes.qlinear"
+CONTRIB = "com.microsoft"
+SINCE = 13
+FLOAT32 = np.dtype(np.float32)
+EIGHT_BITS = (np.dtype(np.int8), np.dtype(np.uint8))
+# what picks elements of integers, and could as well pick those of the floats they stand for
+PICKS = (
+    "Concat",
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "MaxPool",
+    "Reshape",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+)
+# those whose operands are all data
+JOINS = ("Concat",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """Integers, and how they are to be read: scale, zero point, the axis along which these vary."""
+
+    value: Value | None
+    scale: Value | None
+    zero_point: Value | None
+    axis: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spelling:
+    """The operator on floats, what it takes (values of other types as they are), how its result is stored."""
+
+    name: str
+    operands: Sequence[Read | Value | None]
+    result: Read
+    attrs: dict[str, Any]
+
+
+def run(graph: Graph) -> list[Remark]:
+    """Respell every operator on quantized integers in the graph and those inside it."""
+    done: Counter[str] = Counter()
+    for inner in nested(graph):
+        for node in inner.nodes:
+            if _respell(inner, node):
+                done[node.op.name] += 1
+    if not done:
+        return []
+    listed = ", ".join(f"{count} {name}" for name, count in done.most_common())
+    total = done.total()
+    text = f"{total} operators on integers became floats that are rounded: {listed}"
+    return [Remark(kind="done", step=STEP, text=text, numbers={"nodes": total})]
+
+
+def _respell(graph: Graph, node: Node) -> bool:
+    if node.op.dialect == CONTRIB and node.op.name in ("QuantizeLinear", "DequantizeLinear"):
+        node.op = onnx_op(node.op.name, 21)
+        return True
+    if is_onnx(node, *PICKS):
+        return _pick(graph, node)
+    read = SPELLINGS.get(node.op.name) if node.op.dialect in ("onnx", CONTRIB) else None
+    spelling = None if read is None else read(graph, node)
+    if spelling is None or not _is_constant(spelling):
+        return False
+    operands = [
+        _dequantized(graph, node, one) if isinstance(one, Read) else one
+        for one in spelling.operands
+    ]
+    made = Value(graph.fresh(f"{node.outputs[0].name}/float"), None)
+    op = onnx_op(spelling.name, SINCE)
+    edit.insert(graph, Node(op, operands, [made], spelling.attrs, **_label(node)), node)
+    if spelling.result.scale is None:
+        edit.replace(node, [made])
+        return True
+    edit.replace(node, [_quantized(graph, node, made, spelling.result)])
+    return True
+
+
+def _pick(graph: Graph, node: Node) -> bool:
+    """Floats around an op that picks elements of integers of one scheme."""
+    data = node.operands() if node.op.name in JOINS else node.operands()[:1]
+    makers = [value.producer for value in data]
+    if not makers or not all(m is not None and is_onnx(m, "QuantizeLinear") for m in makers):
+        return False
+    schemes = {_key(m) for m in makers if m is not None}
+    first = makers[0]
+    if len(schemes) != 1 or None in schemes or first is None:
+        return False
+    pair = [*first.inputs[1:], None][:2]
+    inputs = [
+        _dequantized(graph, node, Read(value=v, scale=pair[0], zero_point=pair[1]))
+        if v in data
+        else v
+        for v in node.inputs
+    ]
+    results = [Value(graph.fresh(f"{v.name}/float"), None) for v in node.outputs]
+    edit.insert(graph, Node(node.op, inputs, results, node.attrs, **_label(node)), node)
+    stored = Read(value=None, scale=pair[0], zero_point=pair[1])
+    edit.replace(node, [_quantized(graph, node, v, stored) for v in results])
+    return True
+
+
+def _key(node: Node) -> tuple[bytes, bytes, str] | None:
+    """What tells schemes apart, None where they are not constant."""
+    scale, zero_point = [*node.inputs[1:], None][:2]
+    if scale is None or scale.const is None or scale.const.size != 1:
+        return None
+    if zero_point is None or zero_point.const is None or zero_point.dtype not in EIGHT_BITS:
+        return None
+    return scale.const.tobytes(), zero_point.const.tobytes(), str(zero_point.const.dtype)
+
+
+def _is_constant(spelling: Spelling) -> bool:
+    reads = [one for one in spelling.operands if isinstance(one, Read)] + [spelling.result]
+    given = [v for one in reads for v in (one.scale, one.zero_point) if v is not None]
+    return all(value.const is not None for value in given)
+
+
+def _dequantized(graph: Graph, node: Node, read: Read) -> Value | None:
+    if read.value is None:
+        return None
+    attrs = {} if read.axis is None else {"axis": read.axis}
+    made = Value(graph.fresh(f"{read.value.name}/float"), None)
+    if read.value.type is not None:
+        made.type = TensorType(dtype=FLOAT32, shape=read.value.type.shape)
+    op = onnx_op("DequantizeLinear", SINCE)
+    inputs = [read.value, read.scale, *([] if read.zero_point is None else [read.zero_point])]
+    edit.insert(graph, Node(op, inputs, [made], attrs, **_label(node)), node)
+    return made
+
+
+def _quantized(graph: Graph, node: Node, value: Value, read: Read) -> Value:
+    made = Value(graph.fresh(f"{value.name}/stored"), None)
+    op = onnx_op("QuantizeLinear", SINCE)
+    inputs = [value, read.scale, *([] if read.zero_point is None else [read.zero_point])]
+    return edit.insert(graph, Node(op, inputs, [made], **_label(node)), node).output
+
+
+def _label(node: Node) -> dict[str, Any]:
+    return {"name": node.name, "origins": node.origins}
+
+
+def _triple(node: Node, place: int, axis: int | None = None) -> Read:
+    """Integers at a place of the operands, their scale and zero point after them."""
+    value, scale, zero_point = [*node.inputs[place : place + 3], None, None, None][:3]
+    varies = scale is not None and scale.const is not None and scale.const.size > 1
+    return Read(value=value, scale=scale, zero_point=zero_point, axis=axis if varies else None)
+
+
+def _stored(node: Node, place: int) -> Read:
+    """How the result is stored: its scale and zero point at a place of the operands."""
+    scale, zero_point = [*node.inputs[place : place + 2], None, None][:2]
+    return Read(value=None, scale=scale, zero_point=zero_point)
+
+
+def _bias(graph: Graph, node: Node, place: int, x: Read, w: Read) -> Read | None:
+    """An int32 bias, whose scale is the product of the others'."""
+    value = node.inputs[place] if place < len(node.inputs) else None
+    if value is None:
+        return None
+    if x.scale is None or w.scale is None or x.scale.const is None or w.scale.const is None:
+        return Read(value=value, scale=x.scale, zero_point=None)
+    product = (x.scale.const.reshape(-1)[0] * w.scale.const).astype(np.float32)
+    scale = edit.constant(graph, product.reshape(-1) if product.size > 1 else product.reshape(()))
+    rank = 1 if value.type is None else max(value.type.rank, 1)
+    axis = rank - 1 if product.size > 1 else None
+    return Read(value=value, scale=scale, zero_point=None, axis=axis)
+
+
+def _convolution(graph: Graph, node: Node) -> Spelling:
+    x, w = _triple(node, 0), _triple(node, 3, axis=0)
+    operands = [x, w, _bias(graph, node, 8, x, w)]
+    return Spelling(name="Conv", operands=operands, result=_stored(node, 6), attrs=node.attrs)
+
+
+def _matrix_product(_: Graph, node: Node) -> Spelling | None:
+    a, b = _triple(node, 0), _triple(node, 3)
+    if a.scale is None or a.scale.const is None or a.scale.const.size != 1 or b.value is None:
+        return None
+    if b.value.type is None:
+        return None
+    b = _triple(node, 3, axis=b.value.type.rank - 1)
+    return Spelling(name="MatMul", operands=[a, b], result=_stored(node, 6), attrs=node.attrs)
+
+
+def _general_product(graph: Graph, node: Node) -> Spelling:
+    axis = 0 if node.attrs.get("transB", 0) else 1
+    a, b = _triple(node, 0), _triple(node, 3, axis=axis)
+    operands = [a, b, _bias(graph, node, 6, a, b)]
+    return Spelling(name="Gemm", operands=operands, result=_stored(node, 7), attrs=node.attrs)
+
+
+def _pairwise(name: str) -> Callable[[Graph, Node], Spelling]:
+    def read(_: Graph, node: Node) -> Spelling:
+        operands = [_triple(node, 0), _triple(node, 3)]
+        return Spelling(name=name, operands=operands, result=_stored(node, 6), attrs=node.attrs)
+
+    return read
+
+
+def _single(name: str, *dropped: str) -> Callable[[Graph, Node], Spelling | None]:
+    def read(_: Graph, node: Node) -> Spelling | None:
+        if node.attrs.get("channels_last", 0):
+            return None
+        attrs = {key: v for key, v in node.attrs.items() if key not in dropped}
+        return Spelling(
+            name=name, operands=[_triple(node, 0)], result=_stored(node, 3), attrs=attrs
+        )
+
+    return read
+
+
+def _joined(_: Graph, node: Node) -> Spelling:
+    operands = [_triple(node, place) for place in range(2, len(node.inputs), 3)]
+    return Spelling(name="Concat", operands=operands, result=_stored(node, 0), attrs=node.attrs)
+
+
+def _chosen(_: Graph, node: Node) -> Spelling:
+    operands = [node.inputs[0], _triple(node, 1), _triple(node, 4)]
+    return Spelling(name="Where", operands=operands, result=_stored(node, 7), attrs=node.attrs)
+
+
+SPELLINGS: dict[str, Callable[[Graph, Node], Spelling | None]] = {
+    "QLinearConv": _convolution,
+    "QLinearMatMul": _matrix_product,
+    "QGemm": _general_product,
+    "QLinearAdd": _pairwise("Add"),
+    "QLinearMul": _pairwise("Mul"),
+    "QLinearConcat": _joined,
+    "QLinearWhere": _chosen,
+    "QLinearSigmoid": _single("Sigmoid"),
+    "QLinearLeakyRelu": _single("LeakyRelu"),
+    "QLinearSoftmax": _single("Softmax", "opset"),
+    "QLinearAveragePool": _single("AveragePool", "channels_last"),
+    "QLinearGlobalAveragePool": _single("GlobalAveragePool", "channels_last"),
+    "QLinearReduceMean": _single("ReduceMean"),
+}
