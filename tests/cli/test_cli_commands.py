@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -191,9 +192,22 @@ def test_profile_writes_a_trace_and_prints_a_table(run, folder, tmp_path):
     result = run("profile", folder / "m.tflite", "-n", "2", "-o", tmp_path / "t.json")
     assert result.exit_code == 0
     assert "FULLY_CONN" in result.stdout
+    assert re.search(
+        r"^whole model: .* of which operators account for [\d.]+ %$", result.stdout, re.MULTILINE
+    )
     assert json.loads((tmp_path / "t.json").read_text())["run"]["runs"] == 2
     told = run("profile", folder / "m.onnx", "-n", "2", "--json")
     assert json.loads(told.stdout)["run"]["runtime"].startswith("onnxruntime")
+
+
+@pytest.mark.parametrize("option", ["--top", "-n", "--threads"])
+@pytest.mark.parametrize("number", ["0", "-1"])
+def test_profile_refuses_numbers_below_one(run, folder, option, number):
+    result = run("profile", folder / "m.tflite", option, number, "--json")
+    assert result.exit_code == 2
+    told = json.loads(result.stdout)
+    assert told["error"] == "InvalidRequest"
+    assert number in told["message"]
 
 
 def test_a_trace_never_goes_over_the_model(run, folder, tmp_path):

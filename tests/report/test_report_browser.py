@@ -73,6 +73,21 @@ class Tab:
             self.run("localStorage.clear()")
         self.driver.get_log("browser")
         self.driver.get(path.as_uri())
+        self.settle()
+
+    def settle(self):
+        """Wait until the plots stand: they are drawn when their size is known, in a later frame."""
+        self.driver.execute_async_script(
+            "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
+        )
+
+    def attributes(self, selector, name):
+        """Of all elements that match, read at one moment: a plot is drawn anew as a whole."""
+        return self.run(
+            "return [...document.querySelectorAll(arguments[0])].map(e => e.getAttribute(arguments[1]))",
+            selector,
+            name,
+        )
 
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
@@ -217,10 +232,11 @@ def test_the_keyboard_reaches_everything(tab):
 def test_the_timeline_shows_partitions_and_conversions(tab):
     view = sample_view()
     tab.show(view)
-    assert len(tab.driver.find_elements(By.CSS_SELECTOR, "#strip .mark")) == 2
-    inside = tab.one("#strip .bracket").get_attribute("d")
+    assert len(tab.attributes("#strip .mark", "d")) == 2
+    (inside,) = tab.attributes("#strip .bracket", "d")
     assert inside.count("M") == 3
-    assert tab.one("#strip .outside").get_attribute("d").count("M") == 2
+    (outside,) = tab.attributes("#strip .outside", "d")
+    assert outside.count("M") == 2
     tab.press("#by-order")
     assert tab.one("#by-order").get_attribute("aria-pressed") == "true"
     widths = tab.run(
