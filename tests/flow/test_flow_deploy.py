@@ -14,7 +14,7 @@ from traced_model import traced, traced_model
 import straightway
 from onnx_io.small_models import model, node, save, tensor
 from straightway.errors import InvalidRequest, Unsupported
-from straightway.flow.view import view_of
+from straightway.flow.view import verdict_of, view_of
 from straightway.report.html import render_html
 from straightway.report.text import print_summary
 from straightway.report.view import View
@@ -209,3 +209,18 @@ def test_the_profilers_doubts_are_told_everywhere(done):
     )
     assert view.notes == ()
     assert "no time per operator: the operators sum to 9 ns" in view.latency.notes
+
+
+def test_an_output_counts_once_with_its_sets_of_inputs_inside(done):
+    check = done.conversion.verification.outputs[0]
+    errors = (1e-7, 3e-7, 2e-7, 5e-7, 4e-7, 6e-7)  # outputs y, z on three sets
+    checks = tuple(
+        replace(check, name="yz"[place % 2], max_error=error) for place, error in enumerate(errors)
+    )
+    found = replace(done.conversion.verification, outputs=checks, seeds=3)
+    shown = verdict_of(found).outputs
+    assert [(one.name, one.max_error) for one in shown] == [("y", 4e-7), ("z", 6e-7)]
+    assert [one.max_error for one in shown[0].sets] == [1e-7, 2e-7, 4e-7]
+    unequal = (*checks[:2], replace(checks[2], reason="differs"), *checks[3:])
+    first = verdict_of(replace(found, outputs=unequal, difference=None)).outputs[0]
+    assert (first.equal, first.max_error) == (False, 2e-7)

@@ -1,6 +1,7 @@
 """What a report shows of a conversion and its measurement."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 
 from straightway.domains import plan
@@ -118,11 +119,25 @@ def verdict_of(found: Verification) -> Verdict:
         worst_error=worst.max_error,
         tolerance=worst.bound,
         seeds=found.seeds,
-        outputs=tuple(_check(c) for c in found.outputs),
+        outputs=_outputs(found),
         interior_count=len(found.interior),
         interior=tuple(_check(c) for c in found.interior),
         first_difference=_difference(found.difference),
     )
+
+
+def _outputs(found: Verification) -> tuple[ValueCheck, ...]:
+    """Each output once: `found` lists all of them for each set of inputs in turn."""
+    count = len(found.outputs) // found.seeds
+    by_output = [found.outputs[place::count] for place in range(count)]
+    return tuple(
+        replace(_check(max(sets, key=_error)), sets=tuple(_check(one) for one in sets))
+        for sets in by_output
+    )
+
+
+def _error(check: Check) -> tuple[bool, float]:
+    return not check.equal, check.max_error
 
 
 def _check(check: Check) -> ValueCheck:

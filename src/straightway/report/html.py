@@ -162,8 +162,8 @@ def _policy(script: str) -> str:
 
 
 def _atoms(order: str) -> list[str]:
-    """The parts of an order, for a tag each; one that is no list of short words stays whole."""
-    parts = order.split()
+    """The parts of an order such as "(1 2 3)", for a tag each; what is no such list stays whole."""
+    parts = order.removeprefix("(").removesuffix(")").split()
     short = len(parts) <= 12 and all(len(part) <= 12 for part in parts)
     return [quantity.printable(part, 60) for part in (parts if short and parts else [order])]
 

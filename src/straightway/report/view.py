@@ -64,7 +64,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueCheck:
-    """One value of the model (an output or an inner one) compared with the reference."""
+    """One value of the model (an output or an inner one) compared with the reference.
+
+    An output stands for all sets of inputs by the one with the largest error, a different one before
+    an equal one; `sets` holds them all.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -72,6 +76,7 @@ class ValueCheck:
     max_error: float
     bound: float
     equal: bool
+    sets: "tuple[ValueCheck, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
