@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from straightway.ir import Graph, Node, TensorType, Value, edit
+from straightway.ir import Graph, Node, Value, edit
 from straightway.passes.arguments import is_onnx, onnx_op
 from straightway.passes.types import nested
 from straightway.remark import Remark
@@ -28,7 +28,8 @@ from straightway.remark import Remark
 STEP = "passes.qlinear"
 CONTRIB = "com.microsoft"
 SINCE = 13
-FLOAT32 = np.dtype(np.float32)
+# scales of float16, integers of 16 bits
+ROUNDING_SINCE = 21
 EIGHT_BITS = (np.dtype(np.int8), np.dtype(np.uint8))
 # what picks elements of integers, and could as well pick those of the floats they stand for
 PICKS = (
@@ -89,7 +90,7 @@ def run(graph: Graph) -> list[Remark]:
 
 def _respell(graph: Graph, node: Node) -> bool:
     if node.op.dialect == CONTRIB and node.op.name in ("QuantizeLinear", "DequantizeLinear"):
-        node.op = onnx_op(node.op.name, 21)
+        node.op = onnx_op(node.op.name, ROUNDING_SINCE)
         return True
     if is_onnx(node, *PICKS):
         return _pick(graph, node)
@@ -156,9 +157,7 @@ def _dequantized(graph: Graph, node: Node, read: Read) -> Value | None:
         return None
     attrs = {} if read.axis is None else {"axis": read.axis}
     made = Value(graph.fresh(f"{read.value.name}/float"), None)
-    if read.value.type is not None:
-        made.type = TensorType(dtype=FLOAT32, shape=read.value.type.shape)
-    op = onnx_op("DequantizeLinear", SINCE)
+    op = onnx_op("DequantizeLinear", ROUNDING_SINCE)
     inputs = [read.value, read.scale, *([] if read.zero_point is None else [read.zero_point])]
     edit.insert(graph, Node(op, inputs, [made], attrs, **_label(node)), node)
     return made
@@ -166,7 +165,7 @@ def _dequantized(graph: Graph, node: Node, read: Read) -> Value | None:
 
 def _quantized(graph: Graph, node: Node, value: Value, read: Read) -> Value:
     made = Value(graph.fresh(f"{value.name}/stored"), None)
-    op = onnx_op("QuantizeLinear", SINCE)
+    op = onnx_op("QuantizeLinear", ROUNDING_SINCE)
     inputs = [value, read.scale, *([] if read.zero_point is None else [read.zero_point])]
     return edit.insert(graph, Node(op, inputs, [made], **_label(node)), node).output
 
