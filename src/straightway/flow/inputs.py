@@ -27,6 +27,8 @@ MOST_STEPS = 400
 # what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
 DEFAULT_LIMIT = 100
+# a number below this, to a power below this, is an int32
+SELF_POWER = 10
 # first bytes: of an archive, and of one array (numpy.lib.format: MAGIC_PREFIX)
 ARCHIVE, SINGLE_ARRAY = b"PK", b"\x93NUMPY"
 HOW_TO_SAVE = "Write it by numpy.savez(path, **{'INPUT': array}), of numbers or truth values"
@@ -108,8 +110,24 @@ def index_limit(value: Value) -> int:
     return DEFAULT_LIMIT if limit is None else limit
 
 
+def _power_limit(node: Node, position: int) -> int:
+    """The least number that makes a power overflow, whose result no one defines."""
+    value, other = node.inputs[position], node.inputs[1 - position]
+    if value is None or other is None or not np.issubdtype(value.dtype, np.integer):
+        return DEFAULT_LIMIT
+    most = float(np.iinfo(value.dtype).max)
+    known = None if other.const is None else float(np.abs(other.const).max(initial=1))
+    if known is None:
+        return SELF_POWER
+    if position == 0:
+        return max(math.floor(most ** (1 / max(known, 1))), 1)
+    return DEFAULT_LIMIT if known <= 1 else max(math.floor(math.log(most, known)), 1)
+
+
 def _indexed(node: Node, position: int) -> int | None:
     """The size of the smallest axis that operand `position` indexes, if it indexes one."""
+    if node.op.name == "Pow":
+        return _power_limit(node, position)
     if node.op.name == "OneHot" and position == 0:
         depth = node.inputs[1].const if len(node.inputs) > 1 and node.inputs[1] else None
         return int(depth.reshape(-1)[0]) if depth is not None and depth.size else None

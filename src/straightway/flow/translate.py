@@ -194,7 +194,8 @@ def draft(source: Graph, *, channels_last_io: bool, any_size: bool = False) -> D
     """Prepare, lower and lay out a graph; with `any_size`, by ops that hold at other sizes."""
     watch = Stopwatch()
     node_count = sum(1 for _ in source.nodes)
-    names = frozenset(value.name for node in source.nodes for value in node.outputs)
+    # who has no name in the file has no reader either
+    names = frozenset(v.name for node in source.nodes for v in node.outputs if v.uses)
     remarks = preparation.before(source)
     watch.lap("prepare")
     lowered = _lowered(source, any_size=any_size)

@@ -139,10 +139,12 @@ def attention(  # noqa: PLR0917 - the signature is the schema
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = grouped(g, g.MUL(query, scale), g.transpose(key, (0, 1, 3, 2)))
     stages = [scores]
-    if softcap:
+    if softcap > 0:
         scores = g.MUL(g.TANH(g.MUL(scores, 1 / softcap)), softcap)
     stages.append(scores)
     allowed = seen_keys(g, scores, window, past if nonpad_kv_seqlen is None else nonpad_kv_seqlen)
+    if mask is not None and mask.dtype != np.bool_:
+        mask = g.cast(mask, scores.dtype)
     scores = masked(g, scores, mask, allowed)
     stages.append(scores)
     weights = soft(g, scores, 3)

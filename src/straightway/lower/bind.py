@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,8 @@ class _Binder:
             names = [f.name for f in dataclasses.fields(kind)]
             self.used.update(names)
             given = {k: self.attrs[k] for k in names if self.attrs.get(k) is not None}
+            for one in dataclasses.fields(kind):
+                _check_text_and_number(one.name, one.type, given.get(one.name))
             return kind(**given)  # type: ignore[operator]
         return None
 
@@ -106,6 +109,7 @@ class _Binder:
 
     def known(self, parameter: inspect.Parameter, value: Any) -> Any:
         """Turn what must be known into integers or an array."""
+        _check_text_and_number(parameter.name, parameter.annotation, value)
         if parameter.annotation not in (Ints, Const):
             return value
         if isinstance(value, Value):
@@ -132,6 +136,15 @@ class _Binder:
         for name, operand in zip(self.names, self.operands, strict=False):
             if name not in self.used and operand is not None:
                 raise NotYet(f"operand '{name}' is not supported")
+
+
+def _check_text_and_number(name: str, annotation: Any, value: Any) -> None:
+    """Refuse attributes that are no text in UTF-8, and infinite ones and NaN where 0 times it comes up."""
+    if isinstance(value, bytes):
+        raise InvalidModel(f"attribute '{name}' is no text; got {value!r}")
+    finite = not isinstance(value, float) or math.isfinite(value)
+    if not finite and annotation in (float, float | None):
+        raise NotYet(f"attribute '{name}' is lowered for finite numbers; got {value}")
 
 
 def _own_names(lowering: Lowering) -> tuple[str, ...]:

@@ -3,15 +3,23 @@
 from collections.abc import Callable, Sequence
 from functools import reduce
 
+from straightway.errors import InvalidModel
 from straightway.ir import Value
 from straightway.lower.builder import Builder
+
+
+def counted(axis: int, rank: int) -> int:
+    """An axis counted from the first. Raises InvalidModel where there is none."""
+    if not -rank <= axis < rank:
+        raise InvalidModel(f"axis {axis} is none of {rank} dimensions")
+    return axis % rank
 
 
 def by_axis(g: Builder, axis: Value, rank: int, result: Callable[[int], Value]) -> Value:
     """What `result` gives for an axis: for each one, where it comes at run time."""
     number = g.reshape(axis, ())
     if number.const is not None:
-        return result(int(number.const) % rank)
+        return result(counted(int(number.const), rank))
     places = list(range(rank))
     return chosen(g, g.FLOOR_MOD(number, rank), places, [result(place) for place in places])
 

@@ -12,7 +12,7 @@ The signature is the schema. Positional-only parameters are the operands in orde
 number); keywords resolve against the official schema of the model's opset as operand *or*
 attribute, so `axes` that moved from one to the other needs no second version. Annotations say what
 must be known: `Ints` (integers, constant), `Const` (an array, constant), a dataclass (a group of
-attributes). `op` is the operator's name, `out` the list of result types, `node` the node itself.
+attributes); a `float` is finite, an `AnyFloat` need not be. `op` is the operator's name, `out` the list of result types, `node` the node itself.
 Attributes and operands that the signature does not name may only be absent or hold their default.
 """
 
@@ -33,10 +33,17 @@ class Ints(tuple[int, ...]):
     __slots__ = ()
 
 
+class AnyFloat(float):
+    """A number that may be infinite or NaN; other attributes that are numbers must be finite."""
+
+    __slots__ = ()
+
+
 class Const(np.ndarray):
     """An operand that must be a constant."""
 
 
+ZERO = AnyFloat()
 ABSENT = Ints()
 """The default of integers that need not be given."""
 

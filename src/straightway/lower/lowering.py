@@ -147,6 +147,11 @@ class _Lowerer:
         if result is None or (value.type is None and not value.uses):
             return
         if result.type != value.type:
+            if schema(node.op) is None:  # then the type is what the model declares
+                raise InvalidModel(
+                    f"node '{node.name}' ({node.op}) gives {result.type} for '{value.name}'; the "
+                    f"model declares {value.type}"
+                )
             raise Bug(
                 f"lowering of {node.op} '{node.name}' gives {result.type} for '{value.name}', "
                 f"which is {value.type}"

@@ -1,6 +1,7 @@
 """Matrix products."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -35,10 +36,17 @@ MOST_DIMENSIONS = 5
     ],
 )
 def matmul(g: Builder, a: Value, b: Value, /) -> Value:
-    """A constant operand makes it FULLY_CONNECTED; a vector is a matrix of one row or column."""
+    """A constant operand makes it FULLY_CONNECTED."""
+    return of_matrices(g, a, b, product)
+
+
+def of_matrices(
+    g: Builder, a: Value, b: Value, multiply: Callable[[Builder, Value, Value], Value]
+) -> Value:
+    """Multiply what may be a vector, which is a matrix of one row or one column."""
     rows = a if a.rank > 1 else g.reshape(a, (1, *a.shape))
     columns = b if b.rank > 1 else g.reshape(b, (*b.shape, 1))
-    result = product(g, rows, columns)
+    result = multiply(g, rows, columns)
     shape = list(result.shape)
     if a.rank == 1:
         del shape[-2]

@@ -4,6 +4,7 @@ import numpy as np
 
 from straightway.ir import Node, TensorType, Value
 from straightway.lower.builder import Builder
+from straightway.lower.choice import counted
 from straightway.lower.declare import case, lower, need, run
 
 Axes = tuple[int, ...]
@@ -68,8 +69,9 @@ def batch_normalization(
 def folded(parameters: list[np.ndarray], epsilon: float) -> tuple[np.ndarray, np.ndarray]:
     """Fold scale, shift, mean and variance into a factor and an offset."""
     scale, shift, mean, variance = parameters
-    factor = scale / np.sqrt(variance + epsilon)
-    return factor, shift - mean * factor
+    with np.errstate(all="ignore"):  # a negative variance is for onnxruntime to judge
+        factor = scale / np.sqrt(variance + epsilon)
+        return factor, shift - mean * factor
 
 
 def standardized(g: Builder, x: Value, axes: Axes, epsilon: float) -> tuple[Value, Value, Value]:
@@ -195,7 +197,7 @@ def rms_normalization(
 @lower("MeanVarianceNormalization", samples=[case(x=(2, 3, 4, 5)), case(x=(2, 3, 4), axes=(1, 2))])
 def mean_variance_normalization(g: Builder, x: Value, /, axes: Axes) -> Value:
     """The deviation, not the variance, is kept off zero, by 1e-9, as ONNX's function does."""
-    found = tuple(sorted(axis % x.rank for axis in axes))
+    found = tuple(sorted(counted(axis, x.rank) for axis in axes))
     centred = g.SUB(x, g.MEAN(x, axes=found, keep_dims=True))
     variance = g.MEAN(g.SQUARE(centred), axes=found, keep_dims=True)
     return g.DIV(centred, g.ADD(g.SQRT(variance), 1e-9))
@@ -211,7 +213,7 @@ def mean_variance_normalization(g: Builder, x: Value, /, axes: Axes) -> Value:
 )
 def lp_normalization(g: Builder, x: Value, /, axis: int, p: int) -> Value:
     """X over its norm; of zeros, zeros."""
-    axes = (axis % x.rank,)
+    axes = (counted(axis, x.rank),)
     size = g.ABS(x) if p == 1 else g.SQUARE(x)
     total = g.SUM(size, axes=axes, keep_dims=True)
     length = total if p == 1 else g.SQRT(total)

@@ -7,7 +7,7 @@ import numpy as np
 
 from straightway.ir import Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import ABSENT, Ints, case, lower, need, run
+from straightway.lower.declare import ABSENT, ZERO, AnyFloat, Ints, case, lower, need, run
 from straightway.lower.selection import crop, take
 from straightway.tflite.rows import ROWS
 
@@ -71,7 +71,7 @@ def pad(
     constant_value: Value | None = None,
     axes: Ints = ABSENT,
     mode: str = "constant",
-    value: float = 0.0,
+    value: AnyFloat = ZERO,
 ) -> Value:
     """Negative amounts are cropped first. Mirrored and repeated borders are constant selections."""
     pads = pads or paddings

@@ -285,6 +285,10 @@ def window_sum(g: Builder, x: Value, spans: Spans, share: float = 1.0) -> Value:
     return g.DEPTHWISE_CONV_2D(x, weights, zeros, multiplier=1, **options)
 
 
+# the p-th power of 1e-4 of the greatest element must be more than the least normal number, 1e-38
+MOST_ORDER = 10
+
+
 def power(g: Builder, x: Value, p: float) -> Value:
     """|x| to the p-th power."""
     if p == 2:
@@ -299,19 +303,30 @@ def root(g: Builder, x: Value, p: float) -> Value:
     return x if p == 1 else g.POW(x, 1.0 / p)
 
 
-LP_NEEDS = need(lambda p: p >= 1, "the order of a norm is at least 1; got {p}")
+LP_NEEDS = [
+    need(lambda p: p >= 1, "the order of a norm is at least 1; got {p}"),
+    need(
+        lambda p: p < MOST_ORDER,
+        "powers of a high order vanish where float32 is flushed to zero; got {p}",
+        possible=True,
+    ),
+]
 
 
 @lower(
     "LpPool",
-    needs=[*POOL, LP_NEEDS],
+    needs=[*POOL, *LP_NEEDS],
     samples=[
         case(x=(2, 3, 7, 10), kernel_shape=(3, 2), strides=(2, 2), pads=(1, 0, 1, 1)),
         case(x=(2, 3, 11), kernel_shape=(3,), p=1, strides=(2,), auto_pad="SAME_LOWER"),
         case(x=(2, 3, 8, 9), kernel_shape=(2, 3), p=3, dilations=(3, 2)),
         case(x=(2, 3, 5, 6, 7), kernel_shape=(2, 3, 2)),
     ],
-    refuses=[*POOL_REFUSES, case(x=(2, 3, 6, 7), kernel_shape=(2, 2), p=0)],
+    refuses=[
+        *POOL_REFUSES,
+        case(x=(2, 3, 6, 7), kernel_shape=(2, 2), p=0),
+        case(x=(2, 3, 6, 7), kernel_shape=(2, 2), p=10),
+    ],
 )
 def lp_pool(
     g: Builder,
@@ -351,9 +366,9 @@ def global_pool(g: Builder, x: Value, /, *, op: str) -> Value:
 
 @lower(
     "GlobalLpPool",
-    needs=[*GLOBAL, LP_NEEDS],
+    needs=[*GLOBAL, *LP_NEEDS],
     samples=[*GLOBAL_SAMPLES, case(x=(2, 3, 5, 4), p=1), case(x=(2, 3, 5, 4), p=3)],
-    refuses=[*GLOBAL_REFUSES, case(x=(2, 3, 5, 4), p=0)],
+    refuses=[*GLOBAL_REFUSES, case(x=(2, 3, 5, 4), p=0), case(x=(2, 3, 5, 4), p=10)],
 )
 def global_lp_pool(g: Builder, x: Value, /, *, p: float = 2) -> Value:
     """The p-th root of the sum of p-th powers."""

@@ -10,11 +10,12 @@ from functools import reduce
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import INT32, is_integer
-from straightway.lower.matrix import product
+from straightway.lower.matrix import of_matrices, product
 from straightway.lower.selection import part, take
 from straightway.lower.window import FLAT, Window, conv_3d, convolve, no_bias, spatial
 
@@ -36,9 +37,16 @@ def aligned(g: Builder, x: Value, parameter: Value, axis: int, block_size: int) 
     """Give a scale or a zero point the dimensions of its tensor: of all, of an axis, or of blocks."""
     if block_size:
         size = x.shape[axis]
+        blocks = [-(-d // block_size) if k == axis else d for k, d in enumerate(x.shape)]
+        if list(parameter.shape) != blocks:
+            raise InvalidModel(
+                f"blocks of {block_size} of {x.type} have no scales {parameter.type}"
+            )
         return take(g, parameter, [k // block_size for k in range(size)], axis)
     if math.prod(parameter.shape) == 1:
         return g.reshape(parameter, ())
+    if parameter.shape != x.shape[axis : axis + 1]:
+        raise InvalidModel(f"axis {axis} of {x.type} has no scales {parameter.type}")
     return g.reshape(parameter, [d if k == axis else 1 for k, d in enumerate(x.shape)])
 
 
@@ -229,6 +237,7 @@ LONG = (np.arange(600) % 256).astype(np.uint8)
             b_zero_point=np.array([1, 2, 3, 4, 5], np.uint8),
         ),
         case(a=run(LONG.reshape(1, 600), np.uint8), b=LONG[::-1].reshape(600, 1).copy()),
+        case(a=run(LONG, np.uint8), b=LONG[::-1].reshape(600, 1).copy()),
     ],
 )
 def matmul_integer(
@@ -241,7 +250,7 @@ def matmul_integer(
 ) -> Value:
     """A product of floats, in pieces that float32 holds."""
     rows = less_zero_point(g, a, by_row(g, a_zero_point))
-    return multiplied(g, rows, less_zero_point(g, b, b_zero_point))
+    return of_matrices(g, rows, less_zero_point(g, b, b_zero_point), multiplied)
 
 
 def requantized(
@@ -284,7 +293,7 @@ def qlinear_matmul(  # noqa: PLR0917 - the signature is the schema
 ) -> Value:
     """A product of whole numbers, scaled and rounded."""
     rows = less_zero_point(g, a, by_row(g, a_zero_point))
-    whole = multiplied(g, rows, less_zero_point(g, b, b_zero_point))
+    whole = of_matrices(g, rows, less_zero_point(g, b, b_zero_point), multiplied)
     row_scale = by_row(g, a_scale)
     scales = [row_scale if row_scale is not None else a_scale, b_scale, y_scale]
     return requantized(g, whole, scales, y_zero_point, out[0].dtype)

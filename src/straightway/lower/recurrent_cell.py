@@ -143,7 +143,9 @@ def affine(g: Builder, x: Value, weights: Value, bias: Value | None) -> Value:
     if weights.const is None:
         return plus(g, product(g, x, g.transpose(weights, (1, 0))), bias)
     if x.const is not None:
-        return plus(g, g.const(np.matmul(x.const, weights.const.T)), bias)
+        with np.errstate(all="ignore"):  # what is not finite is refused where it matters
+            known = np.matmul(x.const, weights.const.T)
+        return plus(g, g.const(known), bias)
     if bias is not None and bias.const is not None:
         return linear(g, x, weights, x.rank - 1, bias)
     return plus(g, linear(g, x, weights, x.rank - 1), bias)

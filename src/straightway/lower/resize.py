@@ -7,7 +7,7 @@ import numpy as np
 
 from straightway.ir import Node, TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import Const, case, lower, need, run
+from straightway.lower.declare import ZERO, AnyFloat, Const, case, lower, need, run
 from straightway.lower.interpolation import (
     BILINEAR_CENTERS,
     NEAREST,
@@ -35,7 +35,7 @@ class Extent:
 
     axes: tuple[int, ...] = ()
     keep_aspect_ratio_policy: str = "stretch"
-    extrapolation_value: float = 0.0
+    extrapolation_value: AnyFloat = ZERO
 
     def fits(self, x: Value, roi: np.ndarray) -> bool:
         """Whether `roi` has a start and an end for each axis."""

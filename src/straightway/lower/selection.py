@@ -47,6 +47,8 @@ def take(g: Builder, x: Value, positions: Sequence[int], axis: int) -> Value:
     44,000 take a tenth of GATHER's time so, and a twentieth of MIRROR_PAD's.
     """
     found = stretches(positions)
+    if not found:
+        return part(g, x, axis, 0, 0)
     if len(found) == 1 or (len(found) <= MOST_JOINED and x.dtype == FLOAT32):
         return join(g, [_stretch(g, x, axis, places) for places in found], axis)
     step = _common_step(positions)

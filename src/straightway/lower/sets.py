@@ -11,7 +11,7 @@ import numpy as np
 
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.choice import by_axis
+from straightway.lower.choice import by_axis, counted
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.index import replace_rows
 from straightway.lower.integers import INT32, INT64, reinterpreted, widened
@@ -40,6 +40,7 @@ def positions(g: Builder, condition: Value, count: int) -> Value:
         case(input=(4, 3), condition=KEPT, axis=0),
         case(input=(2, 3, 4), condition=KEPT, axis=-1),
         case(input=(2, 3), condition=run([False, True, True], bool)),
+        case(input=(2, 3), condition=run([False, True, True, False, True], bool), axis=1),
         case(input=run(np.arange(4), np.int64), condition=run([False, True], bool), axis=0),
     ],
 )
@@ -48,7 +49,9 @@ def compress(
 ) -> Value:
     """The places at which the condition holds are gathered."""
     data = g.reshape(x, (math.prod(x.shape),)) if axis is None else x
-    place = 0 if axis is None else axis % x.rank
+    place = 0 if axis is None else counted(axis, x.rank)
+    if condition.shape[0] > data.shape[place]:  # what is behind the end chooses nothing
+        condition = part(g, condition, 0, 0, data.shape[place])
     kept = positions(g, condition, out[0].dims[place])
     return g.GATHER(data, kept, axis=place)
 

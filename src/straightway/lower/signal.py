@@ -10,6 +10,7 @@ import numpy as np
 from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
+from straightway.lower.choice import counted
 from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
 from straightway.lower.matrix import linear
 from straightway.lower.window import Span, convolve, no_bias
@@ -49,12 +50,14 @@ def refuse_long(rows: int, columns: int) -> None:
         )
 
 
+# batch, length, real and imaginary part
+SIGNAL_RANK = 3
 SIGNAL = run(np.sin(np.arange(60)).reshape(2, 5, 3, 2))
 
 
 def fits_onesided(x: Value, dft_length: Ints, axis: Ints) -> bool:
     """Whether one side of a spectrum has as many points as its transform back needs."""
-    count = x.shape[axis[0] % x.rank]
+    count = x.shape[counted(axis[0], x.rank)]
     return not dft_length or dft_length[0] // 2 + 1 == count
 
 
@@ -112,7 +115,7 @@ def discrete_fourier(
     out: list[TensorType],
 ) -> Value:
     """A product along the axis; real and imaginary parts lie side by side."""
-    place = axis[0] % x.rank
+    place = counted(axis[0], x.rank)
     count, parts = x.shape[place], x.shape[-1]
     real = bool(inverse and onesided)
     length = 2 * (count - 1) if real else count
@@ -162,6 +165,7 @@ def short_time_fourier(
     out: list[TensorType],
 ) -> Value:
     """A convolution along time, whose filters are the window times waves."""
+    signal = signal if signal.rank == SIGNAL_RANK else g.reshape(signal, (*signal.shape, 1))
     batch, size, parts = signal.shape
     _, frames, bins, _ = out[0].dims
     given = frame_length[0] if frame_length else 0

@@ -21,6 +21,7 @@ from straightway.lower.window import (
     Window,
     convolve,
     depth_taps,
+    need_finite,
     no_bias,
     spatial,
     unfolded,
@@ -148,6 +149,7 @@ def conv_transpose(
 ) -> Value:
     """Groups run one by one, but for one output channel of each input: that is depthwise."""
     win.check_weights(x, w, b, (w.shape[0], w.shape[1] * win.group))
+    need_finite(w)
     if min(out[0].dims) < 1:
         raise InvalidModel(f"the pads {list(win.pads)} crop the whole result: {out[0]}")
     w = spread(g, w, win.dilations or (1,) * (x.rank - 2))

@@ -6,6 +6,7 @@ import numpy as np
 
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
+from straightway.lower.choice import counted
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import INT32, INT64, UINT64, WIDER, to_int64
 from straightway.lower.sets import cumulated, positions
@@ -54,7 +55,7 @@ def unique(
 
     The first of a rank goes to its place; how many ranks there are is found out when the model runs.
     """
-    place = 0 if axis is None else axis % x.rank
+    place = 0 if axis is None else counted(axis, x.rank)
     data = g.reshape(x, (x.known_type.size,)) if axis is None else x
     order = [place, *(k for k in range(data.rank) if k != place)]
     rows = g.transpose(data, order)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Need, case, lower, need, run
@@ -64,6 +64,8 @@ class Window:
         found = []
         for d in range(count):
             before, after = pads[d], pads[d + count]
+            if outs[d] < 1 <= sizes[d]:
+                raise InvalidModel(f"a window of {kernel[d]} does not fit into {sizes[d]} elements")
             if self.auto_pad != "NOTSET":
                 extent = (kernel[d] - 1) * dilations[d] + 1
                 total = max((outs[d] - 1) * strides[d] + extent - sizes[d], 0)
@@ -287,8 +289,15 @@ def conv(
     return convolve(g, x, w, bias, spans)
 
 
+def need_finite(weights: Value) -> None:
+    """Refuse constant weights that make NaN of padding."""
+    if weights.const is not None and not np.isfinite(weights.const).all():
+        raise NotYet("weights that are infinite or NaN are not lowered: padding times those is NaN")
+
+
 def convolve(g: Builder, x: Value, w: Value, bias: Value, spans: Spans) -> Value:
     """Convolve over one or two dimensions; the groups follow from the shapes."""
+    need_finite(w)
     x, padding = padded(g, x, spans)
     options = {**steps(spans), "dilations": tuple(s.dilation for s in spans), "padding": padding}
     channels = x.shape[1]

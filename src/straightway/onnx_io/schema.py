@@ -1,6 +1,6 @@
 """ONNX's official schemas: what an operator's operands and attributes are called, and what it gives."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -22,13 +22,16 @@ NEWEST_OPSET = onnx.defs.onnx_opset_version()
 MOST_SHAPE_ELEMENTS = 1024
 # Operators whose own shape functions are wrong or absent, and the version whose function is right. The
 # older ones of pools count, with ceil_mode, a last window that starts behind the input, which neither
-# the operator's text nor a runtime does; those of trees say nothing before version 3 and since 5.
-SHAPED_BY = {
-    ("onnx", "AveragePool"): NEWEST_OPSET,
-    ("onnx", "LpPool"): NEWEST_OPSET,
-    ("onnx", "MaxPool"): NEWEST_OPSET,
-    ("ai.onnx.ml", "TreeEnsembleClassifier"): 3,
-    ("ai.onnx.ml", "TreeEnsembleRegressor"): 3,
+# the operator's text nor a runtime does; those of trees say nothing before version 3 and since 5;
+# those before opset 11 take negative axes for positions.
+SHAPED_BY: dict[tuple[str, str], Callable[[int], int]] = {
+    ("onnx", "AveragePool"): lambda _: NEWEST_OPSET,
+    ("onnx", "LpPool"): lambda _: NEWEST_OPSET,
+    ("onnx", "MaxPool"): lambda _: NEWEST_OPSET,
+    ("onnx", "Squeeze"): lambda version: max(version, 11),
+    ("onnx", "Unsqueeze"): lambda version: max(version, 11),
+    ("ai.onnx.ml", "TreeEnsembleClassifier"): lambda _: 3,
+    ("ai.onnx.ml", "TreeEnsembleRegressor"): lambda _: 3,
 }
 # Attributes whose default the operator's shape function does not know (onnx/defs/math/defs.cc).
 FORGOTTEN_DEFAULTS = {"STFT": ("onesided", 1)}
@@ -111,7 +114,8 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
     Constant operands of up to 1,024 elements are shown to the shape function. Raises ValueError with
     ONNX's message where the operands contradict the operator.
     """
-    version = SHAPED_BY.get((node.op.dialect, node.op.name), node.op.version)
+    choose = SHAPED_BY.get((node.op.dialect, node.op.name))
+    version = choose(node.op.version) if choose is not None else node.op.version
     found = official(replace(node.op, version=version))
     if found is None:
         return [None] * len(node.outputs)

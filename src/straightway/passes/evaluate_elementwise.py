@@ -77,6 +77,13 @@ def identity(x: np.ndarray, /) -> Result:
     return x
 
 
+@TABLE.evaluates("Celu")
+def celu(x: np.ndarray, /, *, alpha: float) -> Result:
+    """By its formula: ONNX's definition in other operators is another function for a negative alpha."""
+    below = np.minimum(0, alpha * np.expm1(x / alpha))
+    return np.asarray(np.maximum(0, x) + below, x.dtype)
+
+
 @TABLE.evaluates("Div", since=BROADCASTING)
 def divide(a: np.ndarray, b: np.ndarray, /) -> Result:
     """Integers are cut towards zero, exactly, also where float64 could not hold them."""

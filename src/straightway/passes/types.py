@@ -49,9 +49,31 @@ def _check_counts(node: Node) -> None:
         raise InvalidModel(
             f"{where}: takes at least {official.least_inputs} operands; it has {len(node.inputs)}"
         )
+    if official is not None and "broadcast" in official.defaults:
+        _check_alignment(node)
     parts = node.attrs.get("num_outputs") if is_onnx(node, "Split") else None
     if parts is not None and parts != len(node.outputs):
         raise InvalidModel(f"{where}: num_outputs is {parts}; it has {len(node.outputs)}")
+
+
+def _check_alignment(node: Node) -> None:
+    """Refuse operands that don't fit together as opsets before 7 describe it by `axis`."""
+    a, b = (value.type if value is not None else None for value in node.inputs[:2])
+    if a is None or b is None or not (a.is_static and b.is_static):
+        return
+    axis = node.attrs.get("axis")
+    if not node.attrs.get("broadcast") or axis is None:
+        shape = b.dims
+    elif -a.rank <= axis < a.rank and axis % a.rank + b.rank <= a.rank:
+        shape = (*b.dims, *[1] * (a.rank - axis % a.rank - b.rank))
+    else:
+        raise InvalidModel(
+            f"node '{node.name}' ({node.op}): {b} has no place at axis {axis} of {a}"
+        )
+    try:
+        np.broadcast_shapes(a.dims, shape)
+    except ValueError as error:
+        raise InvalidModel(f"node '{node.name}' ({node.op}): {a} and {b} do not fit") from error
 
 
 def merged(declared: TensorType | None, inferred: TensorType | None) -> TensorType | None:
