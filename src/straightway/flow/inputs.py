@@ -120,7 +120,7 @@ def _power_limit(node: Node, position: int) -> int:
     if known is None:
         return SELF_POWER
     if position == 0:
-        return max(math.floor(most ** (1 / max(known, 1))), 1)
+        return max(int(most ** (1 / max(known, 1.0))), 1)
     return DEFAULT_LIMIT if known <= 1 else max(math.floor(math.log(most, known)), 1)
 
 
