@@ -109,13 +109,15 @@ class Page:
 def pages(count: int, *, calibration: bool) -> Iterator[Page]:
     """Pages of eight words, one below the other."""
     rng = np.random.default_rng(3 if calibration else 4)
-    mine = vocabulary()[:: 2] if calibration else vocabulary()[1::2]
+    mine = vocabulary()[::2] if calibration else vocabulary()[1::2]
     for _ in range(count):
         sheet = Image.new("RGB", PAGE, (245, 245, 245))
         texts = [str(text) for text in rng.choice(mine, 8, replace=False)]
         for row, text in enumerate(texts):
             word = rendered(text, rng, fonts())
-            sheet.paste(word, (int(rng.integers(10, PAGE[0] - min(word.width, 600))), 20 + 76 * row))
+            sheet.paste(
+                word, (int(rng.integers(10, PAGE[0] - min(word.width, 600))), 20 + 76 * row)
+            )
         yield Page(texts=tuple(texts), picture=_signed(np.asarray(sheet)))
 
 

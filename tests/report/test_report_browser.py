@@ -1,5 +1,6 @@
 """The page in headless Chromium: no errors, sorts, filters, fits a phone, and can be seen."""
 
+import itertools
 import os
 import shutil
 import struct
@@ -245,6 +246,48 @@ def test_the_timeline_shows_partitions_and_conversions(tab):
     )
     assert max(widths) - min(widths) < 0.02
     assert tab.errors() == []
+
+
+def boxes(tab, selector):
+    """Left, top, right and bottom of all elements that match."""
+    return tab.run(
+        "return [...document.querySelectorAll(arguments[0])].map(e => e.getBoundingClientRect())"
+        ".map(r => [r.left, r.top, r.right, r.bottom])",
+        selector,
+    )
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+@pytest.mark.parametrize("build", [sample_view, lambda: large_view(300)])
+def test_no_label_of_a_plot_touches_another(tab, build, width):
+    tab.show(build(), width)
+    for plot in ("#roofline", "#strip"):
+        labels = boxes(tab, f"{plot} text")
+        assert labels
+        for one, other in itertools.combinations(labels, 2):
+            apart = (
+                one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+            )
+            assert apart, (plot, one, other)
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_an_order_stays_in_one_line(tab, width):
+    tab.show(sample_view(), width)
+    orders = tab.run(
+        "return [...document.querySelectorAll('.orders span:not(:has(span))')]"
+        ".map(o => [...o.querySelectorAll('i')].map(i => i.getBoundingClientRect().top))"
+    )
+    assert len(orders) == 4
+    assert all(len(set(tops)) == 1 and len(tops) == 3 for tops in orders)
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_unaccounted_row_is_shown_whole(tab, width):
+    tab.show(sample_view(), width)
+    assert "time of the run that no operator explains" in tab.one("#rest").text.replace("\n", " ")
+    cut = "return [...document.querySelectorAll('#rest *')].filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflow !== 'visible').length"
+    assert tab.run(cut) == 0
 
 
 def test_an_operator_of_the_list_is_shown_in_the_timeline(tab):
