@@ -18,10 +18,10 @@ LATENCY = (
 STRUCTURE = ("model", "TRANSPOSE", "RESHAPE", "ops", "partitions", "layout plan")
 COST = (
     "model",
-    "command s",
+    "command wall s",
     "command CPU s",
-    "onnx2tf s",
-    "conversion s",
+    "onnx2tf wall s",
+    "conversion CPU s",
     "memory MB",
     "verifying MB",
     "onnx2tf MB",
@@ -40,8 +40,8 @@ hide: [toc]
 
 {machine}; {versions}.
 
-One thread. Times of a model are CPU time: medians of five races, each in a process of its own, in whose rounds every file runs once after an untimed run; ratios are taken within
-a round. *Slower beyond noise* means slower in each of the five. onnx2tf runs by
+One thread. Times of a model are CPU time: medians of five races, each in a process of its own, in whose rounds every file runs once after an untimed run, inputs and outputs
+bound or filled beforehand for all alike; ratios are taken within a round. *Slower beyond noise* means slower in each of the five. onnx2tf runs by
 its default backend and, unlike straightway, changes the order of inputs' and outputs' dimensions;
 where `--io nhwc` does the same, *ours* is also measured so (in parentheses). A file counts as equal when
 all outputs are, on three seeds, by straightway's table of tolerances.
