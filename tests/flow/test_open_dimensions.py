@@ -1,6 +1,7 @@
 """Files that keep open dimensions: equal at sizes that no sample had."""
 
 import re
+from collections import Counter
 
 import numpy as np
 import onnx
@@ -10,10 +11,11 @@ from ai_edge_litert.interpreter import Interpreter
 from onnx import TensorProto, helper, numpy_helper
 
 import straightway
-from straightway.domains.sizes import Open, explain
+from straightway.domains.sizes import Open, are_independent, explain
 from straightway.flow.convert import Request
 from straightway.flow.deploy import deploy
 from straightway.flow.inspect import inspect
+from straightway.flow.samples import ladders
 from straightway.ir import Value, tensor_type
 
 rng = np.random.default_rng(0)
@@ -206,6 +208,111 @@ def test_inspect_keeps_dimensions_open(tmp_path):
     assert "RESHAPE" in {op for fate in found.fates for op in fate.becomes}
 
 
+@pytest.mark.parametrize(
+    ("window", "shape"),
+    [
+        ((4, 2, 1, 0), ["N", 3, "H", "W"]),
+        ((2, 2, 0, 0), ["N", 3, "H", "W"]),
+        ((3, 2, 1, 1), ["N", 3, 5, 6]),
+        ((5, 2, 2, 0), ["N", 3, "H", 6]),
+        ((3, 3, 0, 2), ["N", 3, "H", "W"]),
+        ((2, 3, 0, 0), ["N", 3, 5, "W"]),
+        ((4, 2, 1, 0), ["N", 3, 6]),
+        ((4, 2, 1, 0), [1, 3, "W"]),
+    ],
+)
+def test_transposed_convolutions_hold_at_any_size_on_the_delegate(tmp_path, window, shape):
+    """The window is kernel, stride, padding and output padding."""
+    kernel, stride, pad, more = window
+    rank = len(shape) - 2
+    nodes = [
+        helper.make_node(
+            "ConvTranspose",
+            ["x", "w", "b"],
+            ["y"],
+            strides=[stride] * rank,
+            pads=[pad] * (2 * rank),
+            output_padding=[more] * rank,
+        )
+    ]
+    constants = {"w": floats(3, 4, *[kernel] * rank), "b": floats(4)}
+    path = save(tmp_path / "m.onnx", nodes, {"x": shape}, ["y"], constants)
+    done = straightway.convert(path)
+    assert not done.verification.ran.placement.outside
+    for sizes in ({"N": 1, "H": 2, "W": 3}, {"N": 3, "H": 9, "W": 4}):
+        feed = {"x": floats(*(sizes.get(size, size) for size in shape))}
+        assert_equal_at(path, done.data, feed)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        helper.make_node("MaxPool", ["x"], ["c"], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+        helper.make_node(
+            "MaxPool", ["x"], ["c"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4
+        ),
+        helper.make_node("AveragePool", ["x"], ["c"], kernel_shape=[3, 3], auto_pad="SAME_UPPER"),
+        helper.make_node(
+            "AveragePool", ["x"], ["c"], kernel_shape=[2, 2], pads=[1] * 4, count_include_pad=1
+        ),
+        helper.make_node("Conv", ["x", "w"], ["c"], auto_pad="SAME_LOWER"),
+        helper.make_node("Conv", ["x", "w"], ["c"], auto_pad="SAME_UPPER", strides=[2, 3]),
+    ],
+)
+def test_windows_hold_at_any_size(tmp_path, node):
+    path = save(
+        tmp_path / "m.onnx",
+        [node, helper.make_node("Neg", ["c"], ["y"])],
+        {"x": ["N", 3, "H", "W"]},
+        ["y"],
+        {"w": floats(4, 3, 2, 3)} if "w" in node.input else {},
+    )
+    done = straightway.convert(path)
+    sizes = ((1, 6, 7), (2, 7, 6), (3, 8, 13), (1, 5, 5), (2, 9, 10))
+    assert_equal_at(path, done.data, *({"x": floats(n, 3, h, w)} for n, h, w in sizes))
+
+
+def kinds(done):
+    return Counter(node.op.name for node in done.translation.written.operators)
+
+
+def test_an_open_batch_costs_nothing(tmp_path):
+    """The same ops, all on the delegate: what is padded by TFLite stays so, cuts are taken too."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], strides=[2, 2], pads=[0, 0, 1, 1]),
+        helper.make_node("Slice", ["c", "starts", "ends", "axes"], ["s"]),
+        helper.make_node("Relu", ["s"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("Gemm", ["f", "m"], ["y"]),
+    ]
+    constants = {
+        "w": floats(4, 3, 3, 3),
+        "m": floats(3, 7),
+        "starts": np.array([1, 1]),
+        "ends": np.array([4, 3]),
+        "axes": np.array([1, 2]),
+    }
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", 3, 8, 12]}, ["y"], constants)
+    opened, fixed = straightway.convert(path), straightway.convert(path, dims={"N": 1})
+    assert not opened.verification.ran.placement.outside
+    found, wanted = kinds(opened), kinds(fixed)
+    assert found.pop("STRIDED_SLICE") == wanted.pop("SLICE")
+    assert found == wanted
+    assert_equal_at(path, opened.data, *({"x": floats(n, 3, 8, 12)} for n in (1, 5)))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+def test_sample_sizes_do_not_follow_from_each_other(count):
+    """Of any two symbols one may change alone, so no size may look like a function of another."""
+    symbols = {f"s{k}": [("x", k)] for k in range(count)}
+    for samples in ladders(symbols):
+        rows = [tuple(sample[symbol] for sample in samples[:3]) for symbol in symbols]
+        assert are_independent(rows)
+        assert len(samples) == 4
+        assert min(min(sample.values()) for sample in samples) > 1
+
+
 def test_sizes_are_explained_by_three_samples():
     value = Value("x", tensor_type(np.float32, (2, 7)))
     rows, columns = (
@@ -216,4 +323,5 @@ def test_sizes_are_explained_by_three_samples():
     assert explain((9, 13, 15), opens).at({columns: 100}) == 102
     assert explain((8, 12, 20), opens).at({rows: 10}) == 40
     assert explain((14, 33, 65), opens).at({rows: 3, columns: 4}) == 12
+    assert explain((10, 15, 19), opens).at({rows: 3, columns: 4}) == 8
     assert explain((4, 9, 25), opens) is None

@@ -5,10 +5,11 @@ them, it depends on an open dimension: it becomes −1 where the op allows it, e
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from straightway.domains.sizes import POINTS, Open, Sample, Writer, explain
+from straightway.domains.sizes import MASKS, POINTS, Open, Sample, Size, Writer, explain
 from straightway.errors import NotYet
 from straightway.ir import Graph, Node, Value, edit
 from straightway.tflite.rows import ROWS
@@ -48,9 +49,14 @@ class _Unifier:
     def run(self, batch: Sequence[tuple[int, int]]) -> None:
         """Unify all nodes, then the tensors' shapes."""
         lists = [list(graph.nodes) for graph in self.graphs]
-        names = [[node.op.name for node in nodes] for nodes in lists]
-        if any(other != names[0] for other in names):
-            raise NotYet("other sizes of the open dimensions lead to other ops")
+        for nodes in zip(*lists, strict=False):
+            kinds = dict.fromkeys(node.op.name for node in nodes)
+            if len(kinds) > 1:
+                raise NotYet(
+                    f"the size decides which ops '{nodes[0].name}' becomes: {' or '.join(kinds)}"
+                )
+        if len({len(nodes) for nodes in lists}) > 1:
+            raise NotYet("the size decides how many ops the model becomes")
         pairs: list[Values] = list(zip(*(g.inputs for g in self.graphs), strict=True))
         for nodes in zip(*lists, strict=True):
             pairs += zip(*(node.outputs for node in nodes), strict=True)
@@ -60,11 +66,14 @@ class _Unifier:
     def unify_node(self, nodes: Nodes) -> None:
         """Let one op hold at every size."""
         first = nodes[0]
+        self.writer.place = first
         if first.op.name in ("IF", "WHILE"):
             raise NotYet(f"{first.op.name} keeps no open dimensions so far")
         for key in first.attrs:
             if key != "newShape" and any(n.attrs.get(key) != first.attrs[key] for n in nodes):
                 raise NotYet(f"{first.op.name} '{first.name}': {key} depends on an open dimension")
+        if first.op.name == "SLICE" and self.slice_to_the_end(nodes):
+            return
         for index, values in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
             arrays = [v.const for v in values if v is not None and v.const is not None]
             if len(arrays) == POINTS and not _alike(arrays):
@@ -76,7 +85,7 @@ class _Unifier:
         same_shape = len({array.shape for array in arrays}) == 1
         if arrays[0].dtype == np.int32 and arrays[0].ndim == 1 and same_shape:
             sizes = [tuple(int(v) for v in column) for column in zip(*arrays, strict=True)]
-            made = self.free_sizes(nodes, index, sizes)
+            made = self.free_sizes(nodes, sizes)
             edit.set_input(first, index, made)
             return
         shrunk = _shrunk(arrays)
@@ -98,7 +107,7 @@ class _Unifier:
                     f"{node.op.name} '{node.name}': an expansion depends on an open dimension"
                 )
 
-    def free_sizes(self, nodes: Nodes, index: int, sizes: list[Sample]) -> Value:
+    def free_sizes(self, nodes: Nodes, sizes: list[Sample]) -> Value:
         """The operand that holds sizes: −1 where that says it, else computed."""
         first = nodes[0]
         differing = [k for k, size in enumerate(sizes) if len(set(size)) > 1]
@@ -107,10 +116,7 @@ class _Unifier:
             first.attrs["newShape"] = np.array(fixed, np.int32)
             return edit.constant(self.first, np.array(fixed, np.int32), "shape")
         first.attrs.pop("newShape", None)
-        if first.op.name == "SLICE" and index == 2 and self.to_the_end(nodes, differing):
-            fixed = [-1 if k in differing else size[0] for k, size in enumerate(sizes)]
-            return edit.constant(self.first, np.array(fixed, np.int32), "size")
-        found = [explain(size, self.sources) for size in sizes]
+        found = [self.explained(nodes, size) for size in sizes]
         if any(size is None for size in found):
             raise NotYet(
                 f"{first.op.name} '{first.name}': the sizes {sizes} are no simple function of the "
@@ -118,15 +124,54 @@ class _Unifier:
             )
         return self.writer.vector([size for size in found if size is not None])
 
-    def to_the_end(self, nodes: Nodes, dims: list[int]) -> bool:
-        """Whether a SLICE goes to the end of these dimensions at every size."""
-        for node in nodes:
-            x, begin, size = (v for v in node.inputs)
-            if x is None or begin is None or size is None or begin.const is None:
-                return False
-            if any(begin.const[d] + size.const[d] != x.shape[d] for d in dims):  # type: ignore[index]
-                return False
+    def explained(self, nodes: Nodes, size: Sample) -> Size | None:
+        """What a size is: an input's, else a function of the node's operands, else of the inputs."""
+        same = [one for one in self.sources if one.sizes == size]
+        return explain(size, [*same, *self.local(nodes), *self.sources])
+
+    def local(self, nodes: Nodes) -> list[Open]:
+        """The open dimensions of a node's own operands: they explain best what it makes of them."""
+        return [
+            Open(value=values[0], dim=dim, sizes=sizes)
+            for values in zip(*(node.operands() for node in nodes), strict=True)
+            if all(v.const is None for v in values)
+            for dim, sizes in enumerate(zip(*(v.shape for v in values), strict=True))
+            if len(set(sizes)) > 1
+        ]
+
+    def slice_to_the_end(self, nodes: Nodes) -> bool:
+        """Write a SLICE that leaves as much at the end of open dimensions as STRIDED_SLICE.
+
+        XNNPACK's delegate takes no SLICE of size -1 (xnnpack_delegate.cc, VisitSliceNode), but masks.
+        """
+        begins, sizes = ([node.inputs[k] for node in nodes] for k in (1, 2))
+        if any(v is None or v.const is None for v in (*begins, *sizes)):
+            return False
+        starts = [np.asarray(v.const) for v in begins if v is not None]
+        counts = [np.asarray(v.const) for v in sizes if v is not None]
+        opened = [k for k, size in enumerate(zip(*counts, strict=True)) if len(set(size)) > 1]
+        if not opened or not _alike(starts):
+            return False
+        shapes = [np.array(node.operands()[0].shape) for node in nodes]
+        left = [
+            shape - start - count
+            for shape, start, count in zip(shapes, starts, counts, strict=True)
+        ]
+        if any((other[opened] != left[0][opened]).any() for other in left):
+            return False
+        ends = starts[0] + counts[0]
+        ends[opened] = -left[0][opened]
+        mask = sum(1 << d for d in opened if not ends[d])
+        self.stride(nodes[0], ends, mask)
         return True
+
+    def stride(self, node: Node, ends: np.ndarray, mask: int) -> None:
+        """Make a STRIDED_SLICE of a SLICE."""
+        node.op = replace(node.op, name="STRIDED_SLICE")
+        node.attrs = {**dict.fromkeys(MASKS, 0), "endMask": mask}
+        edit.set_input(node, 2, edit.constant(self.first, ends.astype(np.int32), "end"))
+        node.inputs.append(None)
+        edit.set_input(node, 3, edit.constant(self.first, np.ones_like(ends, np.int32), "strides"))
 
     def sign(self, pairs: Sequence[Values], batch: Sequence[tuple[int, int]]) -> None:
         """Note for each tensor the sizes that the file shows, and −1 for those that are open."""

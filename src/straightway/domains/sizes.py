@@ -1,9 +1,11 @@
 """Sizes that depend on the sizes of the inputs: found from samples, written as ops.
 
-A size known at three sample points is explained by one open dimension of an input, `m·s + c`, or by
-the product of two, `m·s·t`. Two points determine the explanation, the third must agree with it.
+A size known at three sample points is explained by one open dimension of a tensor, `m·s + c`, by
+the product of two, `m·s·t`, or by their sum, `s + t + c`. Two points determine the explanation, the
+third must agree with it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,11 +17,12 @@ from straightway.ir import Graph, Node, Op, Value, edit, tensor_type
 
 Sample = tuple[int, ...]
 POINTS = 3
+MASKS = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """One stored dimension of a graph input that stays open: its sizes at the samples."""
+    """One stored dimension of a tensor that stays open: its sizes at the samples."""
 
     value: Value
     dim: int
@@ -28,25 +31,28 @@ class Open:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """factor · (product of the open dimensions) + offset, divided by `divisor` without a rest."""
+    """factor · (product, or sum, of the open dimensions) / divisor + offset, without a rest."""
 
     opens: tuple[Open, ...] = ()
+    adds: bool = False
     factor: int = 1
     divisor: int = 1
     offset: int = 0
 
     def at(self, sizes: Mapping[Open, int]) -> int:
         """The size for given sizes of the open dimensions."""
-        product = self.factor
-        for one in self.opens:
-            product *= sizes[one]
-        return product // self.divisor + self.offset
+        found = [sizes[one] for one in self.opens]
+        joined = sum(found) if self.adds else math.prod(found)
+        return self.factor * joined // self.divisor + self.offset
 
 
 def explain(sample: Sample, opens: Sequence[Open]) -> Size | None:
     """Find what a size depends on; None where nothing simple explains it."""
     if len(set(sample)) == 1:
         return Size(factor=0, offset=sample[0])
+    for one in opens:
+        if one.sizes == sample:
+            return Size(opens=(one,))
     for one in opens:
         found = _line(sample, one)
         if found is not None:
@@ -58,7 +64,18 @@ def explain(sample: Sample, opens: Sequence[Open]) -> Size | None:
         if len(ratios) == 1:
             (ratio,) = ratios
             return Size(opens=pair, factor=ratio.numerator, divisor=ratio.denominator)
+    for pair in combinations(opens, 2):
+        offsets = {s - a - b for s, a, b in zip(sample, *(o.sizes for o in pair), strict=True)}
+        if len(offsets) == 1:
+            return Size(opens=pair, adds=True, offset=offsets.pop())
     return None
+
+
+def are_independent(samples: Sequence[Sample]) -> bool:
+    """Whether none of these sizes, each of one open dimension, is explained by the others."""
+    value = Value("size", None)
+    opens = [Open(value=value, dim=dim, sizes=sizes) for dim, sizes in enumerate(samples)]
+    return all(explain(one.sizes, [o for o in opens if o is not one]) is None for one in opens)
 
 
 def _line(sample: Sample, one: Open) -> Size | None:
@@ -78,12 +95,18 @@ def _line(sample: Sample, one: Open) -> Size | None:
 
 
 class Writer:
-    """Writes sizes as int32 ops at the beginning of a graph; each is written once."""
+    """Writes sizes as int32 ops before `place`; each is written once.
+
+    Of ops, as far as that goes, that LiteRT computes when it plans the memory, so that what they shape
+    stays a tensor of known size (SetTensorToPersistentRo: kernels/shape.cc, strided_slice.cc,
+    concatenation.cc, mul.cc). SLICE, ADD and DIV are none of those.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.first = graph.first
+        self.place = graph.first
         self.shapes: dict[Value, Value] = {}
+        self.sizes: dict[Open, Value] = {}
         self.made: dict[Size, Value] = {}
 
     def vector(self, sizes: Sequence[Size]) -> Value:
@@ -100,7 +123,8 @@ class Writer:
         if size not in self.made:
             result = self.open(size.opens[0])
             for one in size.opens[1:]:
-                result = self.op("MUL", [result, self.open(one)], (1,), {})
+                name = "ADD" if size.adds else "MUL"
+                result = self.op(name, [result, self.open(one)], (1,), {})
             for name, number, neutral in (
                 ("MUL", size.factor, 1),
                 ("DIV", size.divisor, 1),
@@ -116,9 +140,12 @@ class Writer:
         if one.value not in self.shapes:
             rank = (one.value.rank,)
             self.shapes[one.value] = self.op("SHAPE", [one.value], rank, {"outType": "INT32"})
-        return self.op(
-            "SLICE", [self.shapes[one.value], self.const(one.dim), self.const(1)], (1,), {}
-        )
+        if one not in self.sizes:
+            places = [self.const(one.dim), self.const(one.dim + 1), self.const(1)]
+            self.sizes[one] = self.op(
+                "STRIDED_SLICE", [self.shapes[one.value], *places], (1,), dict.fromkeys(MASKS, 0)
+            )
+        return self.sizes[one]
 
     def const(self, number: int) -> Value:
         """A vector of one element."""
@@ -127,8 +154,8 @@ class Writer:
     def op(
         self, name: str, operands: Sequence[Value], shape: tuple[int, ...], attrs: dict[str, object]
     ) -> Value:
-        """Append one op before everything else."""
+        """Write one op."""
         result = Value(self.graph.fresh("size"), tensor_type(np.int32, shape))
         node = Node(Op(dialect="tflite", name=name), operands, [result], attrs, name="sizes")
-        edit.insert(self.graph, node, self.first)
+        edit.insert(self.graph, node, self.place)
         return result

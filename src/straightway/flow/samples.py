@@ -1,25 +1,32 @@
 """Sizes to try for the open dimensions of a model, and the model at those sizes."""
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from straightway.domains.sizes import POINTS
-from straightway.errors import Bug, InvalidModel, Unsupported
+from straightway.domains.sizes import POINTS, are_independent
+from straightway.errors import Bug, InvalidModel, NotYet, Unsupported
 from straightway.flow import counted
 from straightway.flow.translate import Translation, joined
 from straightway.ir import Graph
 from straightway.passes import counts
 
-# Sizes to try: odd and even ones where the model takes them, else multiples of what it halves. All
-# are above 1, since a dimension of size 1 broadcasts and moves freely, which other sizes don't.
-BATCHES = (2, 3, 5, 7, 4, 13, 6, 19)
+# Sizes to try, of batches and of other dimensions: first such as any model takes, then multiples of
+# what it halves. All are above 1, since a dimension of size 1 broadcasts and moves freely, which
+# other sizes don't.
+BATCHES = range(2, 14)
 LADDERS = (
-    (7, 10, 12, 15, 16, 21, 22, 27),
-    (65, 98, 132, 111, 130, 147, 84, 101),
-    (32, 64, 96, 160, 128, 192),
-    (224, 256, 320, 288, 352, 384),
-    (1280, 1600, 2080, 1760, 2400, 2720),
+    range(7, 48),
+    range(65, 160),
+    range(64, 257, 32),
+    range(224, 513, 32),
+    range(1280, 3000, 160),
 )
+# Choosing sizes of which none is a function of others takes some tries, of fixed outcome: among a few
+# small ones first.
+MOST_TRIES = 1000
+FEW = 5
+
 # What sizes that contradict the model lead to: ONNX's own inference lets some of them pass.
 CONTRADICTIONS = (InvalidModel, Unsupported, Bug, ValueError)
 
@@ -36,17 +43,23 @@ def is_batch(uses: Sequence[tuple[str, int]]) -> bool:
 def ladders(symbols: Symbols) -> Iterator[list[dict[str, int]]]:
     """Three sizes for each symbol to join, one to check; those of a first dimension are small."""
     for ladder in LADDERS:
-        samples: list[dict[str, int]] = [{} for _ in range(POINTS + 1)]
-        places = {id(BATCHES): 0, id(ladder): 0}
+        rng = random.Random(0)  # noqa: S311 - no secret
+        rows: dict[str, tuple[int, ...]] = {}
         for symbol, uses in symbols.items():
-            steps = BATCHES if is_batch(uses) else ladder
-            start = places[id(steps)]
-            places[id(steps)] += 1
-            for k, sample in enumerate(samples):
-                sample[symbol] = steps[(start + k * (1 + start % 2)) % len(steps)]
-        yield samples
+            rows[symbol] = _row(rng, BATCHES if is_batch(uses) else ladder, list(rows.values()))
+        yield [{symbol: row[k] for symbol, row in rows.items()} for k in range(POINTS + 1)]
         if all(map(is_batch, symbols.values())):
             return
+
+
+def _row(rng: random.Random, sizes: range, others: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Sizes of one symbol that do not follow from those of the others."""
+    for tried in range(MOST_TRIES):
+        row = tuple(rng.sample(sizes[: FEW + tried // 10], POINTS + 1))
+        mixed = len({size % 2 for size in row[:POINTS]}) == 2 or sizes.step % 2 == 0
+        if mixed and are_independent([other[:POINTS] for other in (*others, row)]):
+            return row
+    raise NotYet(f"{len(others) + 1} open dimensions are too many to tell apart; --dim fixes some")
 
 
 def checked(symbols: Symbols, samples: Sequence[Sizes]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from straightway.ir import Graph, Value
 from straightway.ir.verify import verify
 from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
-from straightway.passes import counts
+from straightway.passes import counts, opening
 from straightway.quant import integer
 from straightway.remark import Remark
 from straightway.tflite.write import Written, write
@@ -81,6 +81,10 @@ class Stopwatch:
     steps_s: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.process_time)
 
+    def start(self) -> None:
+        """Begin a step anew."""
+        self.started = time.process_time()
+
     def lap(self, name: str) -> None:
         """End a step."""
         now = time.process_time()
@@ -134,6 +138,7 @@ class Draft:
 
     def written(self) -> Translation:
         """Pack what does not fill the lanes, and write the file."""
+        self.watch.start()
         packed = pack(self.layout.graph)
         if not self.layout.graph.signatures:
             verify(self.layout.graph, typed=True)
@@ -159,10 +164,10 @@ def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
     for all refused nodes together.
     """
     if not counts.counts(source):
-        return draft(source, channels_last_io=channels_last_io).written()
+        return draft(prepare(source), channels_last_io=channels_last_io).written()
     first = next(counted.samples([source]))
     try:
-        made = draft(first, channels_last_io=channels_last_io)
+        made = draft(prepare(first), channels_last_io=channels_last_io)
         if not first.assumed:
             return made.written()
         samples = list(counted.samples([source] * len(counted.ASSUMED_COUNTS)))
@@ -185,21 +190,41 @@ def joined(
     `batch` are the open dimensions (input number, dimension) that the file shows as 1. Raises
     NotYet where the sizes lead to other ops, else as `translate`.
     """
-    made = [draft(s, channels_last_io=channels_last_io, any_size=True) for s in sources]
+    prepared = [prepare(source) for source in sources]
+    opening.mark([one.source for one in prepared])
+    made = [draft(one, channels_last_io=channels_last_io) for one in prepared]
     unify([one.layout.graph for one in made], batch)
     return made[0].written()
 
 
-def draft(source: Graph, *, channels_last_io: bool, any_size: bool = False) -> Draft:
-    """Prepare, lower and lay out a graph; with `any_size`, by ops that hold at other sizes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A simplified graph, and what the model had before. The fields are those of `Translation`."""
+
+    source: Graph
+    node_count: int
+    names: frozenset[str]
+    remarks: tuple[Remark, ...]
+    watch: Stopwatch
+
+
+def prepare(source: Graph) -> Prepared:
+    """Simplify an ingested graph."""
     watch = Stopwatch()
     node_count = sum(1 for _ in source.nodes)
     # who has no name in the file has no reader either
     names = frozenset(v.name for node in source.nodes for v in node.outputs if v.uses)
-    remarks = preparation.before(source)
+    remarks = tuple(preparation.before(source))
     watch.lap("prepare")
-    lowered = _lowered(source, any_size=any_size)
-    remarks += [*lowered.remarks, *preparation.after(lowered.graph)]
+    return Prepared(source=source, node_count=node_count, names=names, remarks=remarks, watch=watch)
+
+
+def draft(prepared: Prepared, *, channels_last_io: bool) -> Draft:
+    """Lower and lay out a prepared graph."""
+    source, watch = prepared.source, prepared.watch
+    watch.start()
+    lowered = _lowered(source)
+    remarks = [*prepared.remarks, *lowered.remarks, *preparation.after(lowered.graph)]
     made = integer.run(lowered.graph)
     remarks += made.remarks
     values = {source: made.stand_in(value) for source, value in lowered.values.items()}
@@ -212,8 +237,8 @@ def draft(source: Graph, *, channels_last_io: bool, any_size: bool = False) -> D
     watch.lap("layout")
     return Draft(
         source=source,
-        node_count=node_count,
-        names=names,
+        node_count=prepared.node_count,
+        names=prepared.names,
         lowered=lowered,
         layout=layout,
         remarks=tuple(remarks),
@@ -221,12 +246,12 @@ def draft(source: Graph, *, channels_last_io: bool, any_size: bool = False) -> D
     )
 
 
-def _lowered(source: Graph, *, any_size: bool) -> Lowered:
+def _lowered(source: Graph) -> Lowered:
     """Lower the graph, or raise Unsupported with all that stands against it."""
     oversized = limits.oversized(source)
     if oversized:  # a lowering may make constants of these shapes
         raise refused(source, oversized)
-    lowered = lower_graph(source, any_size=any_size)
+    lowered = lower_graph(source)
     refusals = [*lowered.refusals, *limits.foreign(source)]
     if refusals:
         raise refused(source, refusals)

@@ -142,7 +142,8 @@ class Graph:
     reaches the graph's outputs too. `output_names` are what the user's model calls them.
     `signatures` has, for written tensors with open dimensions, the shape to show and −1 where open.
     `assumed_count`, where it is not 0, stands for how many elements a node will find when it runs;
-    `assumed` names the results that it is given to.
+    `assumed` names the results that it is given to. `open_dims` has the dimensions of values that are
+    of another size in other runs, where the graph must hold for those too.
     """
 
     name: str = ""
@@ -152,6 +153,7 @@ class Graph:
     signatures: dict[Value, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     assumed_count: int = 0
     assumed: dict[str, None] = field(default_factory=dict)
+    open_dims: dict[Value, frozenset[int]] = field(default_factory=dict)
     opsets: dict[str, int] = field(default_factory=dict)
     first: Node | None = None
     last: Node | None = None

@@ -42,8 +42,8 @@ class Builder:
         self.graph = graph
         self.origins: Origins = frozenset()
         self.stem = "value"
-        # whether the ops must hold at every size of the model's open dimensions, not only at this
-        self.any_size = False
+        # of the node's first operand: the ops must hold at every size of these
+        self.open_dims: frozenset[int] = frozenset()
         self.node = ""
         self.derivations: dict[tuple[Value, Hashable], Value] = {}
         self.remarks: list[Remark] = []
@@ -107,12 +107,11 @@ class Builder:
         return None if found is None else self.const(found)
 
     def need_fixed_size(self, subject: str) -> None:
-        """Refuse what would be another op at another size."""
-        if self.any_size:
-            raise NotYet(
-                f"{subject} depends on the sizes of its input, some of which are open",
-                remedy="--dim or --shape fixes them",
-            )
+        """Refuse what is another op at another size."""
+        raise NotYet(
+            f"{subject} depends on the sizes of its input, some of which are open",
+            remedy="--dim or --shape fixes them",
+        )
 
     def check_data(self, name: str, data: Value, inputs: Sequence[Value | None]) -> None:
         """Refuse an op that would compute a constant: only its inputs give it an order to run in."""

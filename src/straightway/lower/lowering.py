@@ -9,7 +9,7 @@ from straightway.errors import Bug, Impossible, InvalidModel, NotYet, Unsupporte
 from straightway.ir import Graph, Node, Source, TensorType, Value, edit
 from straightway.lower import families, preparation
 from straightway.lower.bind import bind, check
-from straightway.lower.builder import Builder, Inner
+from straightway.lower.builder import MOST_DIMENSIONS, Builder, Inner
 from straightway.lower.control_inside import isolated, reads
 from straightway.lower.declare import LOWERINGS
 from straightway.onnx_io.schema import schema
@@ -37,18 +37,21 @@ class Lowered:
 def lower_graph(source: Graph, *, any_size: bool = False) -> Lowered:
     """Lower every node. Nothing is raised for a refused node: see `refusals`.
 
-    With `any_size`, only to ops that hold at other sizes of the inputs too.
+    With `any_size`, only to ops that hold at other sizes of all dimensions, else of those that the
+    graph has as open.
     """
-    lowerer = _Lowerer(source)
-    lowerer.builder.any_size = any_size
-    return lowerer.run()
+    return _Lowerer(source, any_size=any_size).run()
+
+
+ALL_DIMENSIONS = frozenset(range(MOST_DIMENSIONS))
 
 
 class _Lowerer:
     """The state of one lowering."""
 
-    def __init__(self, source: Graph) -> None:
+    def __init__(self, source: Graph, *, any_size: bool) -> None:
         self.source = source
+        self.any_size = any_size
         self.target = Graph(name=source.name)
         self.builder = _Builder(self)
         self.env: dict[Value, Value] = {}
@@ -96,6 +99,7 @@ class _Lowerer:
         self.builder.origins = node.origins
         self.builder.stem = next((v.name for v in node.outputs if v.name), node.name)
         self.builder.node = node.name
+        self.builder.open_dims = self.open_dims(node)
         try:
             results = self.results(node)
         except Unsupported as error:
@@ -105,6 +109,13 @@ class _Lowerer:
             raise InvalidModel(f"node '{node.name}': {error}") from error
         for value, result in zip(node.outputs, results, strict=True):
             self.settle(node, value, result)
+
+    def open_dims(self, node: Node) -> frozenset[int]:
+        """Of the node's first operand."""
+        if self.any_size:
+            return ALL_DIMENSIONS
+        first = next(iter(node.inputs), None)
+        return frozenset() if first is None else self.source.open_dims.get(first, frozenset())
 
     def results(self, node: Node) -> list[Value | None]:
         """Bind, check the needs, run the declaration."""
@@ -183,7 +194,9 @@ class _Builder(Builder):
         """See Builder. Raises Unsupported with all that is refused there."""
         copy, read = isolated(graph, given)
         remarks = preparation.before(copy)
-        found = lower_graph(copy, any_size=self.any_size)
+        found = lower_graph(
+            copy, any_size=self.lowerer.any_size or bool(self.lowerer.source.open_dims)
+        )
         if found.refusals:
             raise Unsupported(f"the graph '{graph.name}' inside can't be lowered", found.refusals)
         self.remarks += [*remarks, *found.remarks, *preparation.after(found.graph)]

@@ -1,6 +1,7 @@
 """Pools, and the response normalisation that pools over channels."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from straightway.lower.window import (
     Spans,
     Window,
     is_certain,
+    is_open,
     over_pairs,
+    own_padding,
     padded,
     spatial,
     steps,
@@ -139,16 +142,26 @@ def max_pool(
 
     Whole numbers go through float32, which holds 8 bits exactly.
     """
-    if ceil_mode:
-        g.need_fixed_size("ceil_mode")
-    if x.dtype.kind in "iu":
-        return g.cast(maximum(g, g.cast(x, np.float32), win, out), x.dtype)
-    return maximum(g, x, win, out)
-
-
-def maximum(g: Builder, x: Value, win: Window, out: list[TensorType]) -> Value:
-    """Pool floats."""
     spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
+    if ceil_mode and is_open(g):
+        spans = tuple(with_last_window(g, span) for span in spans)
+    if x.dtype.kind in "iu":
+        return g.cast(maximum(g, g.cast(x, np.float32), spans), x.dtype)
+    return maximum(g, x, spans)
+
+
+def with_last_window(g: Builder, span: Span) -> Span:
+    """Padding behind with which a last window that is cut off is there at every size.
+
+    It starts on the input as long as a window reads so far.
+    """
+    if span.extent < span.after + span.stride:
+        g.need_fixed_size("ceil_mode")
+    return replace(span, after=span.after + span.stride - 1)
+
+
+def maximum(g: Builder, x: Value, spans: Spans) -> Value:
+    """Pool floats."""
     fill = 0.0 if never_negative(x) else -math.inf
     for d, span in enumerate(spans):
         if span.dilation > 1:
@@ -238,14 +251,14 @@ def average_pool(
     Declared padding may count, what `ceil_mode` adds behind it never does. Padding that TFLite does
     not know is left to a convolution, into which XNNPACK fuses it.
     """
-    if ceil_mode:
+    if ceil_mode and is_open(g):
         g.need_fixed_size("ceil_mode")
     spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
 
     def slide(y: Value, some: Spans) -> Value:
         wanted = averaged(some, count_include_pad)
         plain = all(s.dilation == 1 for s in some)
-        if not plain or not (all(s.is_valid for s in some) or all(s.is_same for s in some)):
+        if not plain or own_padding(g, some) is None:
             share = 1 / wanted.min() if wanted.min() == wanted.max() else 1.0
             return rescaled(g, window_sum(g, y, some, share), 1 / (wanted * share))
         kernel = tuple(s.kernel for s in some)
@@ -339,7 +352,7 @@ def lp_pool(
     out: list[TensorType],
 ) -> Value:
     """The p-th root of the window's sum of p-th powers."""
-    if ceil_mode:
+    if ceil_mode and is_open(g):
         g.need_fixed_size("ceil_mode")
     spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
     sums = over_pairs(g, power(g, x, p), spans, lambda y, some: window_sum(g, y, some))

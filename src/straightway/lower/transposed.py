@@ -21,6 +21,7 @@ from straightway.lower.window import (
     Window,
     convolve,
     depth_taps,
+    is_open,
     need_finite,
     no_bias,
     spatial,
@@ -193,8 +194,11 @@ def grow_3d(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ..
 def grow(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
     """One TRANSPOSE_CONV: SAME where that is it, else VALID and what must be cropped cut off."""
     strides = tuple(s.stride for s in spans)
+    square = len(spans) == 1 or strides[0] == strides[1]
+    if g.open_dims - {1} and w.const is not None and square and max(strides) > 1:
+        return grow_by_blocks(g, x, w, bias, spans)
     shape = (x.shape[0], w.shape[1])
-    if all(s.is_same for s in spans) and not g.any_size:
+    if all(s.is_same for s in spans) and not is_open(g):
         sizes = (*shape, *(s.out for s in spans))
         return g.TRANSPOSE_CONV(x, w, bias, strides=strides, padding="SAME", output_shape=sizes)
     w = lengthen(g, w, [max(-s.behind - s.stride + 1, 0) for s in spans])
@@ -202,6 +206,50 @@ def grow(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...])
     y = g.TRANSPOSE_CONV(x, w, bias, strides=strides, padding="VALID", output_shape=sizes)
     kept = (*shape, *(s.out for s in spans))
     return crop(g, y, (0, 0, *(s.before for s in spans)), kept)
+
+
+def grow_by_blocks(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, ...]) -> Value:
+    """A convolution whose channels are the blocks of stride × stride results between two inputs.
+
+    TRANSPOSE_CONV is told the shape of its result, which XNNPACK's delegate wants to be a constant
+    (xnnpack_delegate.cc, VisitTransposeConvNode): this holds at any size. Result q·stride + r is the
+    sum over j of input q - j by weight j·stride + r.
+    """
+    stride = spans[0].stride
+    w = lengthen(
+        g, w, [max(-s.behind, 0) + (-s.kernel - max(-s.behind, 0)) % stride for s in spans]
+    )
+    taps = tuple(size // stride for size in w.shape[2:])
+    pairs = [size for count in taps for size in (count, stride)]
+    split = np.asarray(w.const).reshape(*w.shape[:2], *pairs)
+    turned = np.flip(split, tuple(range(2, split.ndim, 2)))
+    order = (*range(3, split.ndim, 2), 1, 0, *range(2, split.ndim, 2))
+    channels = w.shape[1] * stride ** len(spans)
+    weights = g.const(turned.transpose(order).reshape(channels, w.shape[0], *taps))
+    around = [
+        Span(size=s.size, kernel=k, before=k - 1, after=k - 1, out=s.size + k - 1)
+        for s, k in zip(spans, taps, strict=True)
+    ]
+    y = convolve(g, x, weights, tiled(g, bias, stride ** len(spans)), tuple(around))
+    y = spread_blocks(g, y, stride)
+    kept = (*y.shape[:2], *(s.out for s in spans))
+    return crop(g, y, (0, 0, *(s.before for s in spans)), kept)
+
+
+def tiled(g: Builder, bias: Value, count: int) -> Value:
+    """The same bias for each result of a block."""
+    if bias.const is not None:
+        return g.const(np.tile(bias.const, count))
+    return join(g, [bias] * count, 0)
+
+
+def spread_blocks(g: Builder, x: Value, stride: int) -> Value:
+    """Channels [block…, C] as pixels."""
+    if x.rank == 4:
+        return g.DEPTH_TO_SPACE(x, block_size=stride)
+    n, c, size = x.shape
+    split = g.reshape(x, (n, stride, c // stride, size))
+    return g.reshape(g.transpose(split, (0, 2, 3, 1)), (n, c // stride, size * stride))
 
 
 def lengthen(g: Builder, w: Value, extra: Sequence[int]) -> Value:

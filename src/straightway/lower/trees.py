@@ -197,7 +197,7 @@ class Tables:
 def _row_starts(g: Builder, x: Value, places: Value) -> Value | None:
     """Where each row begins in all rows behind each other, for each tree; None for one row."""
     (rows, width), trees = x.shape, places.shape[1]
-    if g.any_size:
+    if 0 in g.open_dims:
         ones = g.cast(g.GREATER_EQUAL(places, 0), INT32)
         numbers = g.CUMSUM(ones, axis=0, exclusive=True, reverse=False)
         return g.reshape(g.MUL(numbers, width), (rows * trees,))

@@ -132,6 +132,18 @@ class Span:
         return self.out == math.ceil(self.size / self.stride) and self.before == total // 2
 
     @property
+    def is_always_valid(self) -> bool:
+        """Whether VALID is this at any size of the input."""
+        return self.auto_pad in ("NOTSET", "VALID") and self.before == self.after == 0
+
+    @property
+    def is_always_same(self) -> bool:
+        """Whether SAME is this at any size of the input."""
+        total = self.extent - 1
+        even = self.before == total // 2 and self.before + self.after == total
+        return self.auto_pad == "SAME_UPPER" or (self.stride == 1 and even)
+
+    @property
     def is_identity(self) -> bool:
         """Whether each window is one element, in order."""
         return self.kernel == 1 and self.stride == 1 and self.before == 0 and self.out == self.size
@@ -153,12 +165,11 @@ Spans = tuple[Span, ...]
 
 def padded(g: Builder, x: Value, spans: Spans, fill: float = 0.0) -> tuple[Value, str]:
     """Pad `x` unless TFLite's own padding does; return it, and the padding that remains to do."""
-    if g.any_size:
-        return padded_as_declared(g, x, spans, fill)
-    if all(s.is_valid for s in spans):
-        return x, "VALID"
-    if all(s.is_same for s in spans):
-        return x, "SAME"
+    own = own_padding(g, spans)
+    if own is not None:
+        return x, own
+    if is_open(g):
+        return padded_as_declared(g, x, spans, fill), "VALID"
     for d, s in enumerate(spans):
         if s.lacking <= -s.stride:
             x = part(g, x, d + 2, 0, s.size + s.lacking)
@@ -166,14 +177,27 @@ def padded(g: Builder, x: Value, spans: Spans, fill: float = 0.0) -> tuple[Value
     return g.pad(x, [(0, 0), (0, 0), *pairs], fill), "VALID"
 
 
-def padded_as_declared(g: Builder, x: Value, spans: Spans, fill: float) -> tuple[Value, str]:
+def is_open(g: Builder) -> bool:
+    """Whether the node must hold at other sizes of its spatial dimensions."""
+    return any(dim >= 2 for dim in g.open_dims)
+
+
+def own_padding(g: Builder, spans: Spans) -> str | None:
+    """The padding of TFLite that is the declared one, if there is one."""
+    opened = is_open(g)
+    if all(s.is_always_valid if opened else s.is_valid for s in spans):
+        return "VALID"
+    if all(s.is_always_same if opened else s.is_same for s in spans):
+        return "SAME"
+    return None
+
+
+def padded_as_declared(g: Builder, x: Value, spans: Spans, fill: float) -> Value:
     """Pad by what the model says, whatever the size: VALID leaves unread what the rest is."""
-    if all(s.auto_pad == "SAME_UPPER" for s in spans):
-        return x, "SAME"
-    if any(s.auto_pad == "SAME_LOWER" for s in spans):
-        g.need_fixed_size("SAME_LOWER padding")
+    if any(s.auto_pad.startswith("SAME") and s.stride > 1 for s in spans):
+        g.need_fixed_size(f"{spans[0].auto_pad} padding")
     pairs = [(s.before, s.after) for s in spans]
-    return g.pad(x, [(0, 0), (0, 0), *pairs], fill), "VALID"
+    return g.pad(x, [(0, 0), (0, 0), *pairs], fill)
 
 
 def steps(spans: Spans) -> dict[str, tuple[int, ...]]:
