@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--verify", choices=VERIFY, default="both")
     parser.add_argument("--update", action="store_true", help="write the lists")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for each case")
+    parser.add_argument("--timeout", type=float, default=240.0, help="seconds for each case")
     asked = parser.parse_args()
     todo = list(jobs(asked.filter, VERIFY[asked.verify]))
     started = time.monotonic()

@@ -9,7 +9,7 @@ from onnx_io.small_models import dense, model, node, relu_model, save, tensor, w
 from straightway.errors import Bug, InvalidModel, InvalidRequest, ToolFailed
 from straightway.flow import convert as flow
 from straightway.flow.blame import UNFORESEEN, blamed
-from straightway.flow.reference import is_refusal, references
+from straightway.flow.reference import Oracle, is_refusal, references
 from straightway.ingest.onnx import ShapeRequest
 
 NO_SHAPES = ShapeRequest()
@@ -97,7 +97,7 @@ def test_too_little_memory_is_no_bug(good, monkeypatch):
 def test_the_reference_is_asked_twice_for_each_set(good, child):
     rng = np.random.default_rng(0)
     sets = [{"x": rng.random((2, 5), np.float32)} for _ in range(3)]
-    found = references(child, good, sets)
+    found = references(Oracle(child, good), sets)
     assert len(found) == 3
     for one, arrays in zip(found, sets, strict=True):
         want = np.maximum(arrays["x"] @ weights(5, 7) + weights(7, seed=1), 0) @ weights(
@@ -110,7 +110,7 @@ def test_the_reference_is_asked_twice_for_each_set(good, child):
 def test_a_model_that_the_reference_refuses_is_invalid(contradictory, child):
     x = np.zeros((1, 3, 8, 8), np.float32)
     with pytest.raises(InvalidModel, match=r"onnxruntime refuses it: .*channels"):
-        references(child, contradictory, [{"x": x}])
+        references(Oracle(child, contradictory), [{"x": x}])
 
 
 def test_an_output_of_another_type_than_declared_is_invalid(tmp_path, child):
@@ -128,7 +128,9 @@ def test_what_the_reference_can_not_do_itself_is_a_failure_of_the_tool(tmp_path,
     )
     proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
     with pytest.raises((InvalidModel, ToolFailed)):
-        references(child, save(proto, tmp_path / "m.onnx"), [{"x": np.zeros(2, np.float32)}])
+        references(
+            Oracle(child, save(proto, tmp_path / "m.onnx")), [{"x": np.zeros(2, np.float32)}]
+        )
 
 
 @pytest.mark.parametrize(

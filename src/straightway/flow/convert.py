@@ -10,9 +10,11 @@ from typing import Literal
 
 from straightway.errors import InvalidRequest, ToolFailed
 from straightway.flow import files
+from straightway.flow.accepted import accepted
 from straightway.flow.blame import blamed
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
 from straightway.flow.open import Options, translate_open
+from straightway.flow.reference import Oracle
 from straightway.flow.respelled import asked_again
 from straightway.flow.rounded import roundings, verify_rounded
 from straightway.flow.translate import Translation, read, translate
@@ -206,6 +208,8 @@ def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation,
     translation = translate(source, channels_last_io=request.io == "nhwc")
     # by now the graph tells which tables its integers index
     sets = input_sets(source, request, pinned)
+    if request.inputs is None:
+        sets = accepted(Oracle(child, path), source, sets)
     return translation, Proof(child=child, sets=sets, step=request.step)
 
 
@@ -259,18 +263,22 @@ def prove(path: Path, draft: Path, translation: Translation, proof: Proof) -> Ve
     proof.step("comparing with onnxruntime")
     feeds = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in proof.sets]
 
-    def verify(reference: Path) -> Verification:
-        check = verify_rounded if roundings(translation) else verify_file
-        return check(proof.child, reference, draft, translation, feeds)
+    check = verify_rounded if roundings(translation) else verify_file
 
-    found = verify(path)
+    def verify(oracle: Oracle) -> Verification:
+        return check(oracle, draft, translation, feeds)
+
+    oracle = Oracle(proof.child, path)
+    if needs_twin(translation) and check is verify_file:
+        found = verify_file(oracle, draft, translation, feeds, search=False)
+        proof.step("comparing with varied weights")
+        found = with_twin(found, oracle, translation, feeds)
+        return found if found.equal or found.difference else verify(oracle)
+    found = verify(oracle)
     if not found.equal:
-        proof.step("asking onnxruntime again")
-        found = asked_again(found, path, verify)
-    if not needs_twin(translation):
-        return found
-    proof.step("comparing with varied weights")
-    return with_twin(found, proof.child, path, translation, feeds)
+        proof.step("asking another reference")
+        found = asked_again(found, oracle, verify)
+    return with_twin(found, oracle, translation, feeds) if needs_twin(translation) else found
 
 
 def stored_inputs(translation: Translation, arrays: Arrays) -> Arrays:

@@ -21,8 +21,10 @@ CARRIERS = {
 }  # fmt: skip
 # What takes integers, its second operand, as places in the first.
 ALONG_ONE_AXIS = {"Gather", "GatherElements", "ScatterElements", "Scatter"}
-SCATTERS = {"ScatterElements", "Scatter", "ScatterND"}
+SCATTERS = {"ScatterElements", "Scatter", "ScatterND", "MaxUnpool"}
 LOOKUPS = ALONG_ONE_AXIS | {"GatherND", "ScatterND"}
+# What counts places in the whole of its first result.
+COUNTED_WHOLE = {"MaxUnpool"}
 MOST_STEPS = 400
 # what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
@@ -81,7 +83,7 @@ def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
     if np.issubdtype(dtype, np.integer):
         limit = max(min(index_limit(value), int(np.iinfo(dtype).max)), 1)
         if _is_scattered(value):
-            return np.resize(rng.permutation(limit), shape).astype(dtype)
+            return _distinct(value, limit, rng).astype(dtype)
         return np.asarray(rng.integers(0, limit, shape)).astype(dtype)
     return np.asarray(rng.random(shape)).astype(dtype)
 
@@ -89,6 +91,20 @@ def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
 def _is_scattered(value: Value) -> bool:
     """Whether these are places to write to: one that comes twice may hold either number."""
     return any(node.op.name in SCATTERS and position == 1 for node, position in value.uses)
+
+
+def _distinct(value: Value, limit: int, rng: np.random.Generator) -> np.ndarray:
+    """Places below `limit`, none of which comes twice along the axis that they index."""
+    shape = value.shape
+    node = next(n for n, position in value.uses if n.op.name in SCATTERS and position == 1)
+    axis = node.attrs.get("axis", 0)
+    if node.op.name not in ALONG_ONE_AXIS or not isinstance(axis, int) or not shape:
+        return np.resize(rng.permutation(limit), shape)
+    axis %= len(shape)
+    rows = [d for k, d in enumerate(shape) if k != axis]
+    places = np.broadcast_to(np.arange(max(limit, shape[axis])), [*rows, max(limit, shape[axis])])
+    chosen = rng.permuted(places, axis=-1)[..., : shape[axis]] % limit
+    return np.moveaxis(chosen, -1, axis)
 
 
 def index_limit(value: Value) -> int:
@@ -131,6 +147,9 @@ def _indexed(node: Node, position: int) -> int | None:
     if node.op.name == "OneHot" and position == 0:
         depth = node.inputs[1].const if len(node.inputs) > 1 and node.inputs[1] else None
         return int(depth.reshape(-1)[0]) if depth is not None and depth.size else None
+    if node.op.name in COUNTED_WHOLE and position == 1:
+        kind = node.outputs[0].type
+        return math.prod(kind.dims) if kind is not None and kind.is_static else None
     if node.op.name not in LOOKUPS or position != 1:
         return None
     table = node.inputs[0]

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from straightway.errors import InvalidRequest, StraightwayError
+from straightway.flow.accepted import accepted
 from straightway.flow.candidate import as_model_has, check, describe, feeds, sizes
 from straightway.flow.convert import Proof, Request, input_sets, prove
 from straightway.flow.inputs import pinned_inputs, read_arrays
 from straightway.flow.open import Options, translate_open
-from straightway.flow.reference import one_line, references
+from straightway.flow.reference import Oracle, one_line, references
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import UNFORESEEN, Translation, fitting, read, translate
 from straightway.flow.verify import Verification
@@ -49,18 +50,20 @@ def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
     pinned = pinned_inputs(source)
     own = _own(model, candidate, shapes)
     with Child(engines=["litert", "onnxruntime"]) as child:
-        if own.translation is not None:  # whose graph tells which tables its integers index
-            sets = input_sets(own.translation.source, request, pinned)
+        oracle = Oracle(child, model)
+        graph = own.translation.source if own.translation is not None else source
+        sets = input_sets(graph, request, pinned)  # ours tells which tables its integers index
+        if request.inputs is None:
+            sets = accepted(oracle, graph, sets)
+        if own.translation is not None:
             proof = Proof(child=child, sets=sets, step=request.step)
             return prove(model, candidate, own.translation, proof)
-        sets = input_sets(source, request, pinned)
         checks: list[Check] = []
-        for arrays, expected in zip(sets, references(child, model, sets), strict=True):
+        for arrays, expected in zip(sets, references(oracle, sets), strict=True):
             ran = child.call(litert.run(candidate, feeds(candidate, description, arrays)))
             checks += _checks(source, ran, expected.plain, expected.optimised)
-    return Verification(
-        outputs=tuple(checks), interior=(), seeds=len(sets), ran=ran, note=own.reason
-    )
+    note = "; ".join(filter(None, (own.reason, oracle.note)))
+    return Verification(outputs=tuple(checks), interior=(), seeds=len(sets), ran=ran, note=note)
 
 
 def _check_order(model: Path, candidate: Path) -> None:

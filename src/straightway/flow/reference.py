@@ -1,4 +1,4 @@
-"""What the model computes, asked of onnxruntime."""
+"""What the model computes, asked of onnxruntime, or of ONNX's own evaluator where that has no kernel."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,23 @@ from straightway.flow.inputs import Arrays
 from straightway.run import ort
 from straightway.run.process import Child
 
-# Of what onnxruntime says, these are its own limits, or the machine's; the rest is about the model.
-OWN_LIMITS = (
+# Of what onnxruntime says, these are its own limits; then the machine's; the rest is about the model.
+NO_KERNEL = (
     "NOT_IMPLEMENTED",
     "not currently registered or supported",
+    "is not a registered function/op",
+    "are not supported",
+    "is not supported now",
+    "is not defined for empty set",
+)
+OWN_LIMITS = (
+    *NO_KERNEL,
     "Failed to allocate",
     "bad_alloc",
     "Arena::Allocate",
 )
+NOTE = "compared with ONNX's reference evaluator, since {reason}"
+LONGEST_EVALUATION_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +38,60 @@ class Reference:
     plain: Mapping[str, np.ndarray]
 
 
-def references(child: Child, model: Path, sets: Sequence[Arrays]) -> list[Reference]:
-    """Run the model by onnxruntime, first with and then without its optimisations, on each set.
+class Oracle:
+    """Runs a model; `note` says why it is not onnxruntime that does, "" where it is."""
+
+    def __init__(self, child: Child, model: Path, *, note: str = "") -> None:
+        """With a `note`, ONNX's evaluator runs it from the start."""
+        self.child = child
+        self.model = model
+        self.note = note
+
+    def run(
+        self, arrays: Arrays, *, optimise: bool = False, extra: Sequence[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """The outputs by name, or the `extra` values instead; of those what the engine knows.
+
+        Raises InvalidModel, InvalidRequest and ToolFailed, as the engines do.
+        """
+        if not self.note:
+            call = ort.run(
+                self.model, arrays, optimise=optimise, outputs=extra, extra_outputs=extra
+            )
+            try:
+                return self.child.call(call)
+            except ToolFailed as error:
+                if not any(limit in str(error) for limit in NO_KERNEL):
+                    raise
+                return self._evaluated_after(error, arrays, extra)
+        return self._evaluated(arrays, extra)
+
+    def _evaluated(self, arrays: Arrays, extra: Sequence[str]) -> dict[str, np.ndarray]:
+        call = ort.evaluate(self.model, arrays, extra_outputs=extra)
+        return self.child.call(call, timeout_s=LONGEST_EVALUATION_S)
+
+    def _evaluated_after(
+        self, error: ToolFailed, arrays: Arrays, extra: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        try:
+            found = self._evaluated(arrays, extra)
+        except ToolFailed as other:
+            raise ToolFailed(f"{one_line(error)}; {one_line(other)}") from error
+        self.note = NOTE.format(reason=one_line(error))
+        return found
+
+
+def references(oracle: Oracle, sets: Sequence[Arrays]) -> list[Reference]:
+    """Run the model without and with onnxruntime's optimisations, on each set.
 
     In this order the child makes two sessions, not two for each set. Raises InvalidModel where
     onnxruntime refuses the model, InvalidRequest where it refuses the inputs, and ToolFailed for
-    what it can't do itself.
+    what it can't do itself, nor can ONNX's evaluator.
     """
+    model = oracle.model
     try:
-        optimised = [child.call(ort.run(model, arrays)) for arrays in sets]
-        plain = [child.call(ort.run(model, arrays, optimise=False)) for arrays in sets]
+        plain = [oracle.run(arrays) for arrays in sets]
+        optimised = plain if oracle.note else [oracle.run(a, optimise=True) for a in sets]
     except InvalidRequest as error:
         raise InvalidRequest(
             f"{model}: {error}; if the model is right, give other inputs with --inputs NPZ"

@@ -1,7 +1,7 @@
 """A file of integers compared with a model that rounds, one stretch between two roundings at a time.
 
 Integer kernels round by other means than floats, and may be off by one number stored. What follows
-carries that on, and may blow it up, with nobody at fault. So onnxruntime computes each stretch from
+carries that on, and may blow it up, with nobody at fault. So the reference computes each stretch from
 the numbers that the file itself has before it: there the bound is one quantum, and the tolerance of
 floats where no rounding follows.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from straightway.flow.files import scratch
-from straightway.flow.reference import Reference, references
+from straightway.flow.reference import Oracle, Reference, references
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation
 from straightway.flow.verify import (
@@ -26,8 +26,6 @@ from straightway.flow.verify import (
 )
 from straightway.ir import Value
 from straightway.onnx_io.cut import GIVEN, cut
-from straightway.run import ort
-from straightway.run.process import Child
 from straightway.tflite.write import write
 
 EIGHT_BITS = (np.dtype(np.int8), np.dtype(np.uint8))
@@ -52,22 +50,22 @@ def roundings(translation: Translation) -> dict[str, Value]:
 
 
 def verify_rounded(
-    child: Child, model: Path, result: Path, translation: Translation, feeds: Sequence[Feed]
+    oracle: Oracle, result: Path, translation: Translation, feeds: Sequence[Feed]
 ) -> Verification:
-    """Compare the written file with onnxruntime on every set of inputs, stretch by stretch."""
+    """Compare the written file with the model on every set of inputs, stretch by stretch."""
     values = roundings(translation)
-    data, names = cut(model, {n: (v.dtype, v.shape) for n, v in values.items()})
+    data, names = cut(oracle.model, {n: (v.dtype, v.shape) for n, v in values.items()})
     values = {name: values[name] for name in names}
     given = [feed.inputs for feed in feeds]
-    whole = references(child, model, given)
+    whole = references(oracle, given)
     outputs: list[Check] = []
     interior: list[Check] = []
     carried: list[Carried] = []
     ran = None
     with scratch("cut.onnx", data) as path:
         for feed, expected in zip(feeds, whole, strict=True):
-            ran = run_written(child, result, list(feed.stored.values()))
-            look = _Look(child=child, translation=translation, values=values, feed=feed)
+            ran = run_written(oracle.child, result, list(feed.stored.values()))
+            look = _Look(oracle=oracle, translation=translation, values=values, feed=feed)
             after, numbers = look.numbers()
             alone = look.expected(path, numbers)
             kept = Reference(plain=alone, optimised=alone)
@@ -83,7 +81,7 @@ def verify_rounded(
         interior=tuple(interior),
         seeds=len(feeds),
         difference=None if wrong is None else difference_at(values, wrong),
-        note=_note(carried),
+        note="; ".join(filter(None, (oracle.note, _note(carried)))),
         ran=ran,
     )
 
@@ -92,7 +90,7 @@ def verify_rounded(
 class _Look:
     """The numbers inside the file for one set of inputs."""
 
-    child: Child
+    oracle: Oracle
     translation: Translation
     values: Mapping[str, Value]
     feed: Feed
@@ -107,7 +105,7 @@ class _Look:
         logical = {name: self.logical(name) for name in self.values}
         tensors = [layout.places[value].tensor for value in logical.values()]
         with scratch("look.tflite", write(layout.graph, extra_outputs=tensors).data) as path:
-            ran = run_written(self.child, path, list(self.feed.stored.values()))
+            ran = run_written(self.oracle.child, path, list(self.feed.stored.values()))
         count = len(ran.outputs) - len(tensors)
         found = {}
         for (name, value), array in zip(logical.items(), ran.outputs[count:], strict=True):
@@ -118,9 +116,10 @@ class _Look:
         return list(ran.outputs[:count]), found
 
     def expected(self, path: Path, numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What onnxruntime computes from these numbers, each stretch by itself."""
+        """What the model computes from these numbers, each stretch by itself."""
         given = {name + GIVEN: array for name, array in numbers.items()}
-        return self.child.call(ort.run(path, {**self.feed.inputs, **given}, optimise=False))
+        stretches = Oracle(self.oracle.child, path, note=self.oracle.note)
+        return stretches.run({**self.feed.inputs, **given})
 
     def quanta(self, name: str) -> int:
         """One quantum, and one of the scale in which an op gives its result before it is scaled anew."""

@@ -9,12 +9,12 @@ import numpy as np
 from straightway.errors import InvalidModel, InvalidRequest, Mismatch, ToolFailed
 from straightway.flow.files import scratch
 from straightway.flow.inputs import Arrays
-from straightway.flow.reference import Reference, references
+from straightway.flow.reference import Oracle, Reference, references
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation
 from straightway.ir import Value
 from straightway.remark import Remark
-from straightway.run import litert, ort
+from straightway.run import litert
 from straightway.run.litert import Ran
 from straightway.run.process import Child
 from straightway.tflite.write import write
@@ -89,31 +89,37 @@ def run_written(child: Child, path: Path, arrays: Sequence[np.ndarray]) -> Ran:
 
 
 def verify_file(
-    child: Child, model: Path, result: Path, translation: Translation, feeds: Sequence[Feed]
+    oracle: Oracle,
+    result: Path,
+    translation: Translation,
+    feeds: Sequence[Feed],
+    *,
+    search: bool = True,
 ) -> Verification:
-    """Compare the written file with onnxruntime on every set of inputs.
+    """Compare the written file with what the model computes, on every set of inputs.
 
-    Outputs on all sets, interior values on the first. Where something differs, all interior values
-    are looked at until the first differing node is found.
+    Outputs on all sets, interior values on the first. Where something differs, `search`
+    looks at all interior values until the first differing node is found.
     """
     checks: list[Check] = []
     ran = None
     given = [feed.inputs for feed in feeds]
-    for feed, expected in zip(feeds, references(child, model, given), strict=True):
-        ran = run_written(child, result, list(feed.stored.values()))
+    for feed, expected in zip(feeds, references(oracle, given), strict=True):
+        ran = run_written(oracle.child, result, list(feed.stored.values()))
         checks += output_checks(translation, expected, ran.outputs)
     if ran is None:
         raise ValueError("there are no inputs to compare on")
-    look = _Inside(child, model, translation, feeds[0])
+    look = _Inside(oracle, translation, feeds[0])
     interior = look.sample(INTERIOR_VALUES)
     difference = None
-    if not all(c.equal for c in (*checks, *interior)):
+    if search and not all(c.equal for c in (*checks, *interior)):
         difference = look.first_difference()
     return Verification(
         outputs=tuple(checks),
         interior=tuple(interior),
         seeds=len(feeds),
         difference=difference,
+        note=oracle.note,
         ran=ran,
     )
 
@@ -148,9 +154,8 @@ def choose(values: Mapping[str, Value], count: int) -> list[str]:
 class _Inside:
     """Looks at interior values: of the model by extra outputs, of the file by a variant of it."""
 
-    def __init__(self, child: Child, model: Path, translation: Translation, feed: Feed) -> None:
-        self.child = child
-        self.model = model
+    def __init__(self, oracle: Oracle, translation: Translation, feed: Feed) -> None:
+        self.oracle = oracle
         self.translation = translation
         self.feed = feed
         self.values = translation.interior()
@@ -168,8 +173,10 @@ class _Inside:
 
     def checks(self, names: Sequence[str]) -> list[Check]:
         """Compare some interior values; where one differs, ask how sure the reference is of it."""
-        plain = self.reference(names, optimise=False)
+        plain = self.oracle.run(self.feed.inputs, extra=names)
         present = [name for name in names if name in plain]
+        if not present:
+            return []
         # what is computed in float32 instead of a narrower type is compared in that type
         found = {
             name: array.astype(plain[name].dtype)
@@ -178,7 +185,7 @@ class _Inside:
         checks = [compare(name, plain[name], found[name]) for name in present]
         if all(check.equal for check in checks):
             return checks
-        optimised = self.reference(present, optimise=True)
+        optimised = self.oracle.run(self.feed.inputs, optimise=True, extra=present)
         return [
             check
             if check.equal
@@ -186,20 +193,13 @@ class _Inside:
             for check in checks
         ]
 
-    def reference(self, names: Sequence[str], *, optimise: bool) -> dict[str, np.ndarray]:
-        """What onnxruntime gives for interior values."""
-        call = ort.run(
-            self.model, self.feed.inputs, optimise=optimise, outputs=names, extra_outputs=names
-        )
-        return self.child.call(call)
-
     def run_variant(self, names: Sequence[str]) -> list[np.ndarray]:
         """Run the file with more outputs, and bring these to the model's dimension order."""
         lowered, layout = self.translation.lowered.values, self.translation.layout
         logical = [lowered[self.values[name]] for name in names]
         tensors = [layout.places[value].tensor for value in logical]
         with scratch("look.tflite", write(layout.graph, extra_outputs=tensors).data) as path:
-            ran = run_written(self.child, path, list(self.feed.stored.values()))
+            ran = run_written(self.oracle.child, path, list(self.feed.stored.values()))
         arrays = ran.outputs[-len(tensors) :]
         return [layout.restore(v, array) for v, array in zip(logical, arrays, strict=True)]
 

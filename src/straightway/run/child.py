@@ -21,6 +21,7 @@ Answer = tuple[dict[str, Any], list[Array]]
 _VERBS: Mapping[str, tuple[str, str]] = {
     "onnx.run": ("onnx_engine", "run"),
     "onnx.profile": ("onnx_engine", "profile"),
+    "onnx.evaluate": ("reference_engine", "run"),
     "tflite.run": ("tflite_engine", "run"),
     "tflite.profile": ("profile_engine", "profile"),
     "onnx.observe": ("observe_engine", "add"),

@@ -48,6 +48,26 @@ def run(
     )
 
 
+def evaluate(
+    path: Path | str,
+    inputs: Mapping[str, Array],
+    *,
+    extra_outputs: Sequence[str] = (),
+) -> Call[dict[str, Array]]:
+    """The same by ONNX's own reference evaluator, slowly; it gives those extra outputs that it knows."""
+    return Call(
+        verb="onnx.evaluate",
+        subject=f"ONNX's reference evaluator on {Path(path).name}",
+        params={
+            "path": str(path),
+            "inputs": list(inputs),
+            "extra_outputs": list(extra_outputs),
+        },
+        arrays=tuple(np.asarray(array) for array in inputs.values()),
+        decode=_named,
+    )
+
+
 def profile(
     path: Path | str,
     inputs: Mapping[str, Array],
