@@ -16,7 +16,7 @@ from straightway.flow.reference import Oracle
 from straightway.ir import Graph, Node, Value
 
 SUGGESTED_TRIES = 60
-FREE_TRIES = 60
+FREE_TRIES = 200
 MOST_NUMBERS = 64
 SMALL = (1, 2, 3, 4, 5, 8)
 Hints = dict[str, list[np.ndarray]]
@@ -35,9 +35,8 @@ def accepted(oracle: Oracle, graph: Graph, sets: Sequence[Arrays]) -> list[Array
 
 
 def _steers(value: Value) -> bool:
-    """Whether an input may say more than data; counts can be floats."""
-    counts = any((node.op.name, position) == ("OneHot", 1) for node, position in value.uses)
-    return value.shape != (0,) and (counts or np.issubdtype(value.dtype, np.integer))
+    """Whether an input may say more than data; single floats can be counts or ends of ranges."""
+    return value.shape != (0,) and (not value.shape or np.issubdtype(value.dtype, np.integer))
 
 
 def takes(oracle: Oracle, graph: Graph, arrays: Arrays) -> bool:
