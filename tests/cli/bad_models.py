@@ -266,7 +266,7 @@ SHAPES = [
     Bad(name="initializer without end", make=model_of(wrong_dims(10**15, 2)), error=InvalidModel, words=["'w'", "do not fit"]),
     Bad(name="initializer of negative size", make=model_of(wrong_dims(-3, -2)), error=InvalidModel, words=["'w'", "negative dimension"]),
     Bad(name="negative fill", make=model_of(model([node("ConstantOfShape", "s", "c"), node("Add", "x c", "y")], X, Y, {"s": np.array([-2, 3])})), error=InvalidModel, words=["'n_c'", "non-negative"]),
-    Bad(name="kernel larger than the image", make=one("Conv", [1, 1, 2, 2], {"w": weights(1, 1, 9, 1)}), error=InvalidModel, words=["'n_y'", "2,2"]),
+    Bad(name="kernel larger than the image", make=one("Conv", [1, 1, 2, 2], {"w": weights(1, 1, 9, 1)}), error=InvalidModel, words=["'n_y'", "window of 9", "2 elements"]),
 ]  # fmt: skip
 
 HUGE = [

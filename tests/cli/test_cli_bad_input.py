@@ -35,6 +35,7 @@ def test_convert_says_what_is_wrong_and_leaves_everything_as_it_was(bad, work, r
     assert result.stderr.startswith(("error: ", "refused: "))
     for word in bad.words:
         assert word in result.stderr
+    assert str(model)[:200] in result.stderr or result.exit_code == 2
     told = json.loads(result.stdout)
     assert told["error"] == bad.error.__name__
     assert told["refused"] == bad.error.refused

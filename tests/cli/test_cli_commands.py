@@ -59,6 +59,7 @@ def test_every_command_explains_itself(run):
         help_text = run(name, "--help")
         assert help_text.exit_code == 0
         assert "Usage" in help_text.stdout
+        assert run(name, "-h").stdout == help_text.stdout
         assert not help_text.stderr
 
 
@@ -208,6 +209,51 @@ def test_profile_refuses_numbers_below_one(run, folder, option, number):
     told = json.loads(result.stdout)
     assert told["error"] == "InvalidRequest"
     assert number in told["message"]
+
+
+def test_a_profile_knows_a_file_by_what_is_in_it(run, folder, tmp_path):
+    for name in ("m.TFLITE", "m.bin"):
+        (tmp_path / name).write_bytes((folder / "m.tflite").read_bytes())
+        assert run("profile", tmp_path / name, "-n", "1").exit_code == 0
+
+
+def test_profile_refuses_more_threads_than_any_device_has(run, folder):
+    result = run("profile", folder / "m.tflite", "-n", "1", "--threads", "100000")
+    assert result.exit_code == 2
+    assert "got 1, 100000" in result.stderr
+
+
+@pytest.fixture
+def wrong_files(folder, tmp_path, monkeypatch):
+    """The folder in which a command runs: a model, its file, and what is neither."""
+    for name in ("m.onnx", "m.tflite"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    (tmp_path / "cut.tflite").write_bytes((folder / "m.tflite").read_bytes()[:600])
+    np.savez(tmp_path / "a.npz", q=np.ones(2))
+    np.save(tmp_path / "a.npy", np.ones(2))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["verify", "m.onnx", "none.tflite"], "none.tflite: there is no such file"),
+        (["verify", "m.onnx", "cut.tflite"], "cut.tflite: is damaged or truncated"),
+        (["verify", "m.onnx", "m.onnx"], "m.onnx: is not a TFLite model"),
+        (["verify", "m.tflite", "m.onnx"], "straightway verify m.onnx m.tflite"),
+        (["verify", "m.onnx", "m.tflite", "--inputs", "a.npz"], "a.npz: lacks 'x'; it holds ['q']"),
+        (["profile", "cut.tflite"], "cut.tflite: is damaged or truncated"),
+        (["profile", "none.onnx"], "none.onnx: there is no such file"),
+        (["profile", "m.tflite", "--inputs", "a.npz"], "a.npz: lacks 'x'; it holds ['q']"),
+        (["profile", "m.tflite", "--inputs", "a.npy"], "a.npy: is no .npz file of arrays"),
+        (["profile", "m.tflite", "--shape", "x=3,3"], "does not fit the file's float32[2, 5]"),
+    ],
+)
+def test_a_wrong_file_is_told_in_our_own_words(flags, words, run, wrong_files):
+    result = run(*flags)
+    assert result.exit_code in {2, 3}
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_trace_never_goes_over_the_model(run, folder, tmp_path):

@@ -24,14 +24,16 @@ from straightway.run.process import Child
 def blamed(model: Path, shapes: ShapeRequest) -> Iterator[None]:
     """Turn what nobody foresaw into InvalidModel, where the model contradicts itself, or Bug.
 
-    What is refused at sizes of 0 that were asked for is a wrong request.
+    What is refused at sizes of 0 that were asked for is a wrong request. A refusal names the model.
     """
     try:
         yield
-    except Unsupported as error:
+    except (Unsupported, InvalidModel) as error:
         empty = shapes.empty()
-        if empty:
+        if empty and isinstance(error, Unsupported):
             raise InvalidRequest(f"{empty}: does not work at a size of 0: {error}") from error
+        if str(model) not in str(error):  # where only a node is known
+            error.args = (f"{model}: {error}",)
         raise
     except UNFORESEEN as error:
         raise _blame(model, shapes, error) from error

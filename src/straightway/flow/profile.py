@@ -10,7 +10,11 @@ from straightway.flow.translate import read
 from straightway.ingest.onnx import ShapeRequest
 from straightway.run import litert, ort
 from straightway.run.process import Child
+from straightway.tflite.read import is_tflite
 from straightway.trace.schema import Trace
+
+# More than a device that runs such models has; LiteRT dies of some thousands.
+MOST_THREADS = 256
 
 
 def profile(model: Path, request: Request, *, runs: int = 30, threads: int = 1) -> Trace:
@@ -18,15 +22,17 @@ def profile(model: Path, request: Request, *, runs: int = 30, threads: int = 1) 
 
     On the request's inputs, else on seeded ones. Raises InvalidRequest for any other file.
     """
-    if runs < 1 or threads < 1:
+    if runs < 1 or not 1 <= threads <= MOST_THREADS:
         raise InvalidRequest(
-            f"a profile takes one run and one thread or more; got {runs}, {threads}"
+            f"a profile takes one run or more, and one thread to {MOST_THREADS}; "
+            f"got {runs}, {threads}"
         )
-    if model.suffix == ".tflite":
+    suffix = model.suffix.lower()
+    if suffix == ".tflite" or is_tflite(model):
         arrays = tflite_inputs(model, request)
         with Child(measure=threads == 1) as child:
             return litert.measure(child, model, arrays, runs=runs, threads=threads)
-    if model.suffix == ".onnx":
+    if suffix == ".onnx":
         source = read(model, ShapeRequest(dims=request.dims, shapes=request.shapes))
         arrays = input_sets(source, request)[0]
         with Child(measure=threads == 1) as child:

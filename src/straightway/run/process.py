@@ -215,7 +215,9 @@ class Child:
         """The last lines that the engines printed, without their chatter."""
         size = self._messages.seek(0, os.SEEK_END)
         self._messages.seek(max(0, size - _STDERR_TAIL_BYTES))
-        lines = self._messages.read().decode(errors="replace").splitlines()
+        # cut to nothing while a process still wrote, a file begins with zero bytes
+        text = self._messages.read().replace(b"\0", b"")
+        lines = text.decode(errors="replace").splitlines()
         told = [line for line in lines if line.strip() and not line.startswith(_CHATTER)]
         return "\n".join(told[-_LAST_LINES:])
 
