@@ -288,7 +288,7 @@ def test_parts_beyond_the_whole_are_doubted():
         clock={"name": "thread CPU", "tick_ns": 1.0, "cost_ns": 0.0},
     )
     trace = to_trace(raw, "a doubt")
-    # The profiler's own bookkeeping can explain one tick.
+    # The profiler's own bookkeeping explains one tick.
     assert trace.run.reason == "a doubt; the operators sum to 4999 ns, the whole model to 1000 ns"
     assert trace.events[-1].median_ns == -3999.0
     assert trace.accounted == 4.999
@@ -309,10 +309,31 @@ def _built_in(elapsed, *, total_ns, cost_ns):
 
 def test_what_the_profiler_spends_on_each_event_is_taken_off_and_told():
     trace = to_trace(_built_in([400, 50, 1000], total_ns=1200.0, cost_ns=200))
-    # 250 too much: 100 from each of the larger ones, all of the smallest.
-    assert [event.median_ns for event in trace.events] == [300.0, 0.0, 900.0, 0.0]
-    assert trace.run.reason == "took off 100 ns an event, the profiler's own bookkeeping"
+    # 250 too much: half of the smallest, the same from each of the others.
+    assert [event.median_ns for event in trace.events] == [287.5, 25.0, 887.5, 0.0]
+    assert trace.run.reason == "took off 112 ns an event, the profiler's own bookkeeping"
     assert trace.accounted == 1.0
+
+
+def test_a_loop_and_what_runs_in_it_may_lose_all_of_their_time():
+    def marker(name, kind, index, subgraph=0):
+        return Marker(name=name, type=kind, index=index, subgraph=subgraph)
+
+    turn = [marker("Invoke", 1, 0, 1), marker("CUMSUM", 2, 0, 1), marker("Invoke", 32, 0, 1)]
+    raw = RawProfile(
+        markers=(marker("WHILE", 2, 0), *turn, *turn),
+        elapsed=np.array([[450, 0, 180, 0, 0, 180, 0]]),
+        total_ns=(150.0,),
+        ops=(Op(index=0, kind="WHILE"),),
+        placement=Placement(outside=(0,)),
+        bodies=(("WHILE",), ("CUMSUM",)),
+        clock={"name": "thread CPU", "tick_ns": 1.0, "cost_ns": 50.0},
+    )
+    trace = to_trace(raw)
+    rows = {event.kind: event.median_ns for event in trace.events}
+    # 150 too much, of 40 of the loop's own and 2 · 130 of its body's
+    assert rows == {"WHILE": 0.0, "CUMSUM": 150.0, "": 0.0}
+    assert trace.run.reason == "took off 55 ns an event, the profiler's own bookkeeping"
 
 
 def test_nothing_is_taken_off_where_the_parts_are_within_the_whole():

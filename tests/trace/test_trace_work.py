@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from straightway.trace.schema import Op, Tensor
-from straightway.trace.work import Peak, elements, macs, moved_bytes, rate, size_bytes
+from straightway.trace.work import Peak, arithmetic, elements, macs, moved_bytes, rate, size_bytes
 
 
 def op(kind, inputs, outputs, dtype="float32"):
@@ -122,6 +122,24 @@ def test_bandwidth_falls_evenly_between_measured_sizes_and_holds_beyond_them():
     assert PEAK.bandwidth_gbs(10_000) == pytest.approx((50.0 * 10.0) ** 0.5)
     assert PEAK.limit_ns(1000, 0, "float32") == 10.0
     assert PEAK.limit_ns(1000, 500, "int64") == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "operand", "weights", "result", "expected"),
+    [
+        ("FULLY_CONNECTED", "float32", "float32", "float32", "float32"),
+        ("FULLY_CONNECTED", "float32", "int8", "float32", "int8"),
+        ("FULLY_CONNECTED", "float32", "int4", "float32", "int8"),
+        ("CONV_2D", "int8", "int8", "int8", "int8"),
+        ("ADD", "int8", "int8", "int8", "int8"),
+        ("GATHER", "float32", "int8", "float32", "float32"),
+    ],
+)
+def test_the_arithmetic_is_that_of_the_weights(kind, operand, weights, result, expected):
+    shape = (1, 4, 4, 4) if kind == "CONV_2D" else (4, 4)
+    tensors = [Tensor(shape=shape, dtype=dtype) for dtype in (operand, weights, result)]
+    found = Op(index=0, kind=kind, inputs=tuple(tensors[:2]), outputs=(tensors[2],))
+    assert arithmetic(found) == expected
 
 
 def test_unknown_work_has_no_rate():

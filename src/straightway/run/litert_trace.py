@@ -1,5 +1,6 @@
 """From LiteRT's profiler events to a `Trace`: each op's time counted once, joined to its op."""
 
+import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,9 @@ _EXCESS = 1.1
 # What the profiler may take for an event beyond a clock reading, in clock readings: it keeps the
 # event, and between kernels a reading takes longer than in the loop that calibrates it.
 _BOOKKEEPING = 1.5
+# How much of what an operator took may be that: half, but all in a loop, whose operators may take
+# less than the profiler, and which may itself do nothing but call its body.
+_MOST, _MOST_LOOPED = 0.5, 1.0
 # A correction below this share of the run is not worth a remark.
 _TOLD = 0.01
 
@@ -72,6 +76,14 @@ class Span:
     position: int
     group: int | None
     owner: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """How often the profiler recorded an operator, and what lies directly inside it."""
+
+    own: int
+    inside: int
 
 
 class _Invocation:
@@ -144,11 +156,8 @@ def _own_ns(raw: RawProfile, found: Sequence[Span], others: Counter[int]) -> NDA
     return np.maximum(chosen, 0.0)
 
 
-def _events(raw: RawProfile) -> tuple[list[Event], list[int]]:
-    """One event for each operator, the turns of a loop added up, and what each was recorded with.
-
-    That is a reading for each turn, and for a control-flow op all that lies directly inside it.
-    """
+def _events(raw: RawProfile) -> tuple[list[Event], list[Readings]]:
+    """One event for each operator, the turns of a loop added up, and what each was recorded with."""
     found, others = spans(raw.markers)
     own_ns = _own_ns(raw, found, others)
     inner = others + Counter(span.owner for span in found if span.owner is not None)
@@ -157,13 +166,14 @@ def _events(raw: RawProfile) -> tuple[list[Event], list[int]]:
     for column, span in enumerate(found):
         columns[raw.markers[span.position], span.group, main[span.position]].append(column)
     events: list[Event] = []
-    readings: list[int] = []
+    readings: list[Readings] = []
     start_ns = 0.0
     for (marker, group, owner), members in columns.items():
         samples_ns = tuple(float(one) for one in own_ns[:, members].sum(axis=1))
         event = _event(len(events), marker, group, samples_ns)
         events.append(replace(event, owner=owner, start_ns=start_ns))
-        readings.append(sum(1 + inner[found[column].position] for column in members))
+        inside = sum(inner[found[column].position] for column in members)
+        readings.append(Readings(own=len(members), inside=inside))
         start_ns += event.median_ns
     return events, readings
 
@@ -267,45 +277,50 @@ def _with_work(events: Sequence[Event], ops: Sequence[Op]) -> list[Event]:
 
 
 def _settled(
-    events: Sequence[Event], readings: Sequence[int], raw: RawProfile
+    events: Sequence[Event], readings: Sequence[Readings], raw: RawProfile
 ) -> tuple[list[Event], str]:
     """Take off what the profiler spends on each reading, and say so; or what remains doubtful.
 
     Unprofiled runs tell what the whole takes. By what the parts exceed it, the profiler's
-    bookkeeping has cost: the same for each reading, as far as an operator is longer than that.
+    bookkeeping has cost: the same for each reading, yet no more than may be of an operator's time.
     """
-    medians_ns, counts = np.array([event.median_ns for event in events]), np.array(readings)
+    medians_ns = np.array([event.median_ns for event in events])
+    counts = np.array([one.own + one.inside for one in readings])
+    looped = [
+        one.inside or event.owner is not None for one, event in zip(readings, events, strict=True)
+    ]
+    most_ns = medians_ns * np.where(looped, _MOST_LOOPED, _MOST)
     total_ns = median(raw.total_ns)
     tick_ns, cost_ns = float(raw.clock["tick_ns"]), float(raw.clock["cost_ns"])
-    each_ns = min(_bookkeeping_ns(medians_ns, counts, total_ns), tick_ns + _BOOKKEEPING * cost_ns)
-    kept = np.maximum(medians_ns - each_ns * counts, 0.0)
+    each_ns = min(
+        _share_ns(medians_ns.sum() - total_ns, counts, most_ns), tick_ns + _BOOKKEEPING * cost_ns
+    )
+    taken_ns = np.minimum(each_ns * counts, most_ns)
     settled = [
-        replace(event, samples_ns=tuple(max(0.0, s - each_ns * count) for s in event.samples_ns))
-        for event, count in zip(events, readings, strict=True)
+        replace(event, samples_ns=tuple(max(0.0, sample - off) for sample in event.samples_ns))
+        for event, off in zip(events, taken_ns.tolist(), strict=True)
     ]
-    if kept.sum() > _EXCESS * total_ns:
+    kept_ns = float((medians_ns - taken_ns).sum())
+    if kept_ns > _EXCESS * total_ns:
         return (
             settled,
-            f"the operators sum to {kept.sum():.0f} ns, the whole model to {total_ns:.0f} ns",
+            f"the operators sum to {kept_ns:.0f} ns, the whole model to {total_ns:.0f} ns",
         )
-    if medians_ns.sum() - kept.sum() > _TOLD * total_ns:
+    if taken_ns.sum() > _TOLD * total_ns:
         return settled, f"took off {each_ns:.0f} ns an event, the profiler's own bookkeeping"
     return settled, ""
 
 
-def _bookkeeping_ns(
-    medians_ns: NDArray[np.float64], counts: NDArray[np.int64], total_ns: float
-) -> float:
-    """The cost of a reading at which the operators, none below zero, sum to the whole."""
-    if medians_ns.sum() <= total_ns:
+def _share_ns(excess_ns: float, counts: NDArray[np.int64], most_ns: NDArray[np.float64]) -> float:
+    """What each reading has to give, no operator more than its most, to make up for the excess."""
+    if excess_ns <= 0:
         return 0.0
-    # Sorted by the cost that takes an operator to zero: beyond it, the operator gives no more.
-    limits_ns = medians_ns / counts
-    order = np.argsort(limits_ns)
-    left_ns, left = np.cumsum(medians_ns[order][::-1])[::-1], np.cumsum(counts[order][::-1])[::-1]
-    costs_ns = (left_ns - total_ns) / left
-    fits = costs_ns <= limits_ns[order]
-    return float(costs_ns[int(fits.argmax())])
+    order = np.argsort(most_ns / counts)
+    given_ns = np.concatenate([[0.0], np.cumsum(most_ns[order])[:-1]])  # by those that give all
+    left = np.cumsum(counts[order][::-1])[::-1]
+    shares_ns = (excess_ns - given_ns) / left
+    fits = shares_ns <= (most_ns / counts)[order]
+    return float(shares_ns[int(fits.argmax())]) if fits.any() else math.inf
 
 
 def _measured(raw: RawProfile) -> tuple[list[Event], str]:

@@ -15,9 +15,10 @@ from straightway.trace.statistics import median
 
 # Large enough to reach the kernels' full rate, small enough for weights to stay in a 1 MiB cache.
 _ROWS, _DEPTH, _COLUMNS = 512, 512, 512
-_REPEATS = 7
-# Bytes that one operator moves: from within a first-level cache to beyond most last-level ones.
-_SIZES_BYTES = tuple(int(2 ** (step / 2)) for step in range(28, 53))
+_REPEATS = 5
+# Bytes that one operator moves: from within a first-level cache to beyond most last-level ones, in
+# steps of √2, of 2 where a step takes long.
+_SIZES_BYTES = tuple(int(2 ** (step / 2)) for step in (*range(28, 46), *range(46, 53, 2)))
 # How many more operators the longer of two chains has: so many as move this much, within limits.
 _FURTHER_BYTES, _FEWEST, _MOST = 16 << 20, 4, 128
 _FLOAT_BYTES = 4
@@ -52,7 +53,8 @@ def _falling(rates: Sequence[float]) -> list[float]:
 
     A rate that neither neighbour reaches is a disturbance, and does not count.
     """
-    calm = [median(rates[max(0, place - 1) : place + 2]) for place in range(len(rates))]
+    inner = [median(rates[place - 1 : place + 2]) for place in range(1, len(rates) - 1)]
+    calm = [rates[0], *inner, rates[-1]]
     return [max(calm[place:]) for place in range(len(calm))]
 
 

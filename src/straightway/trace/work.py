@@ -32,6 +32,9 @@ _BITS = {
 }
 
 
+_INT8 = frozenset({"int2", "int4", "uint4", "int8", "uint8"})
+
+
 def elements(tensor: Tensor) -> int | None:
     """How many numbers it holds; None if a dimension is unknown."""
     return None if any(size < 0 for size in tensor.shape) else math.prod(tensor.shape)
@@ -73,6 +76,18 @@ def macs(op: Op) -> int | None:
         return rule(op)
     except (IndexError, ZeroDivisionError):
         return None
+
+
+def arithmetic(op: Op) -> str:
+    """The number type in which an op multiplies: int8 where its weights are integers of 8 bits or less.
+
+    Also where operand and result are float32: XNNPACK then quantizes each row of the operand
+    (the kernels named qd8-f32-qc8w and qc4w). Weights of float16 become float32 before.
+    """
+    weights = op.inputs[1].dtype if len(op.inputs) > 1 else ""
+    if macs(op) and weights in _INT8:
+        return "int8"
+    return op.outputs[0].dtype if op.outputs else ""
 
 
 def _product(first: int | None, second: int | None) -> int | None:
@@ -204,8 +219,7 @@ def rate(op: Op, duration_ns: float, peak: Peak) -> Rate | None:
     work_macs, work_bytes = macs(op), moved_bytes(op)
     if work_macs is None or work_bytes is None or duration_ns <= 0:
         return None
-    dtype = op.outputs[0].dtype if op.outputs else ""
-    limit_ns = peak.limit_ns(work_macs, work_bytes, dtype)
+    limit_ns = peak.limit_ns(work_macs, work_bytes, arithmetic(op))
     limit_gbs = peak.bandwidth_gbs(work_bytes)
     memory_ns = work_bytes / limit_gbs
     return Rate(
