@@ -18,10 +18,7 @@ MOST_PARAMETERS = 6
 SCHEMA_DECORATORS = {"lower", "evaluates", "evaluate", "command"}
 
 # More than six parameters, each with its reason.
-WIDE = {
-    "straightway.tflite.rows.elementwise._binary": "each parameter is a column of Row",
-    "straightway.tflite.rows.unary._unary": "each parameter is a column of Row",
-}
+WIDE = {}
 
 
 def statements(function: Function) -> int:

@@ -4,6 +4,7 @@ All that a step needs of the input is a product with the input weights and a bia
 for all steps at once: a step gets its part of it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ States = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(ABC):
     """What a step needs beside its part of the projected input.
 
     `recurrent`: weights [k·H, H], one for each product with the hidden state; `bias`: [H], added to
@@ -31,9 +32,9 @@ class Cell:
     bias: Value | None = None
     peephole: tuple[Value, ...] = ()
 
+    @abstractmethod
     def step(self, g: Builder, projected: Sequence[Value], states: States) -> States:
         """Compute the states, [batch, H] each, after a step."""
-        raise NotImplementedError
 
     @property
     def weight_bytes(self) -> int:

@@ -1,5 +1,7 @@
 """Ops that work element by element."""
 
+from typing import Any
+
 from straightway.tflite.rows import shapes, versions
 from straightway.tflite.rows.conditions import (
     ACTIVATIONS,
@@ -10,7 +12,7 @@ from straightway.tflite.rows.conditions import (
     floats,
     floats_or_8_bit,
 )
-from straightway.tflite.rows.row import ACTIVATION, Condition, Row, field_, types
+from straightway.tflite.rows.row import ACTIVATION, Condition, Row, field_, pointwise, types
 from straightway.tflite.rows.versions import Version, by_type
 
 ROWS: list[Row] = []
@@ -27,13 +29,12 @@ def _arithmetic(
 ) -> None:
     sums = name in ("ADD", "SUB")
     ROWS.append(
-        Row(
-            name=name,
-            layout="elementwise",
+        pointwise(
+            name,
+            names,
+            kernel,
             infer=shapes.broadcast,
-            types=types(names),
-            quantized=types("i8 u8 i16"),
-            kernel=kernel,
+            quantized="i8 u8 i16",
             options=f"{name.capitalize()}Options",
             attrs={"activation": ACTIVATION, **({"pot_scale": ANY_SCALE} if sums else {})},
             defaults={"activation": "NONE", **({"pot_scale": False} if sums else {})},
@@ -60,31 +61,9 @@ _arithmetic(
 _arithmetic("DIV", "f32 i32", "kernels/div.cc:283", versions.DIV, (*FLOAT_ONLY, ACTIVATIONS))
 
 
-def _binary(
-    name: str,
-    names: str,
-    kernel: str,
-    *,
-    options: str = "",
-    quantized: str = "",
-    quant: str = "float",
-    version: Version = lambda _: 1,
-    delegated: bool = False,
-) -> None:
-    ROWS.append(
-        Row(
-            name=name,
-            layout="elementwise",
-            infer=shapes.broadcast,
-            types=types(names),
-            quantized=types(quantized),
-            kernel=kernel,
-            options=options,
-            quant=quant,
-            xnnpack=FLOAT_ONLY if delegated else f"XNNPACK's delegate has no {name}",
-            version=version,
-        )
-    )
+def _binary(name: str, names: str, kernel: str, *, delegated: bool = False, **columns: Any) -> None:
+    xnnpack = FLOAT_ONLY if delegated else f"XNNPACK's delegate has no {name}"
+    ROWS.append(pointwise(name, names, kernel, infer=shapes.broadcast, xnnpack=xnnpack, **columns))
 
 
 for _name in ("MAXIMUM", "MINIMUM"):

@@ -155,5 +155,26 @@ def operand(position: int, role: Role = "plain") -> Attr:
     return Attr(role=role, operand=position)
 
 
+def pointwise(
+    name: str,
+    names: str,
+    kernel: str,
+    *,
+    infer: Callable[[Node], list[TensorType]],
+    quantized: str = "",
+    **columns: Any,
+) -> Row:
+    """An op that works element by element; types by their short names, other columns as in Row."""
+    return Row(
+        name=name,
+        layout="elementwise",
+        infer=infer,
+        types=types(names),
+        quantized=types(quantized),
+        kernel=kernel,
+        **columns,
+    )
+
+
 LOGICAL = Attr(role="logical")
 ACTIVATION = Attr(role="enum", fields=("fusedActivationFunction",), enum="ActivationFunctionType")

@@ -1,6 +1,7 @@
 """Functions of one operand, element by element."""
 
 import math
+from typing import Any
 
 from straightway.ir import Node
 from straightway.tflite.rows import shapes, versions
@@ -12,8 +13,8 @@ from straightway.tflite.rows.conditions import (
     ranks,
     scale_of,
 )
-from straightway.tflite.rows.row import Condition, Row, field_, types
-from straightway.tflite.rows.versions import Version, by_type
+from straightway.tflite.rows.row import Condition, Row, field_, pointwise, types
+from straightway.tflite.rows.versions import by_type
 
 ROWS: list[Row] = []
 RANKS = ranks(0)
@@ -22,31 +23,9 @@ FLOAT_ONLY = (floats(0), RANKS)
 FLOAT_OR_8_BIT = (floats_or_8_bit(0), RANKS)
 
 
-def _unary(
-    name: str,
-    names: str,
-    kernel: str,
-    *,
-    options: str = "",
-    quantized: str = "",
-    quant: str = "float",
-    version: Version = lambda _: 1,
-    xnnpack: tuple[Condition, ...] | str = FLOAT_ONLY,
-) -> None:
-    ROWS.append(
-        Row(
-            name=name,
-            layout="elementwise",
-            infer=shapes.same,
-            types=types(names),
-            quantized=types(quantized),
-            kernel=kernel,
-            options=options,
-            quant=quant,
-            xnnpack=xnnpack,
-            version=version,
-        )
-    )
+def _unary(name: str, names: str, kernel: str, **columns: Any) -> None:
+    xnnpack = columns.pop("xnnpack", FLOAT_ONLY)
+    ROWS.append(pointwise(name, names, kernel, infer=shapes.same, xnnpack=xnnpack, **columns))
 
 
 _INT8_INT16 = by_type("i8:2 i16:2")

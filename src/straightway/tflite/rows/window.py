@@ -67,6 +67,12 @@ CONVOLUTION_ATTRS = {
 }
 NO_ACTIVATION = {"activation": "NONE"}
 
+RESIZED = {
+    "size": operand(1, "spatial"),
+    "align_corners": field_("alignCorners"),
+    "half_pixel_centers": field_("halfPixelCenters"),
+}
+
 ROWS = [
     Row(
         name="CONV_2D",
@@ -237,11 +243,7 @@ ROWS = [
         quantized=QUANTIZED,
         kernel="kernels/resize_bilinear.cc:119",
         options="ResizeBilinearOptions",
-        attrs={
-            "size": operand(1, "spatial"),
-            "align_corners": field_("alignCorners"),
-            "half_pixel_centers": field_("halfPixelCenters"),
-        },
+        attrs=RESIZED,
         max_rank=4,
         quant="same",
         # VisitResizeBilinearNode, delegates/xnnpack/xnnpack_delegate.cc:5739
@@ -259,11 +261,7 @@ ROWS = [
         quantized=QUANTIZED,
         kernel="kernels/resize_nearest_neighbor.cc:109",
         options="ResizeNearestNeighborOptions",
-        attrs={
-            "size": operand(1, "spatial"),
-            "align_corners": field_("alignCorners"),
-            "half_pixel_centers": field_("halfPixelCenters"),
-        },
+        attrs=RESIZED,
         max_rank=4,
         quant="same",
         xnnpack="XNNPACK's delegate takes no RESIZE_NEAREST_NEIGHBOR",
