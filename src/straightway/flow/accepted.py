@@ -56,27 +56,38 @@ def takes(oracle: Oracle, graph: Graph, arrays: Arrays) -> bool:
 
 
 def _candidates(arrays: Arrays, hints: Hints, seed: int) -> Iterator[Arrays]:
-    """Sets to try, in order; sizes that shapes suggest come before any larger ones."""
+    """Sets to try, in order; sizes that shapes suggest come before any larger ones.
+
+    Floats are mostly data: they only change where nothing else helps.
+    """
     rng = np.random.default_rng([seed, len(arrays)])
-    suggested = {name: found for name, found in hints.items() if found}
+    whole = {name for name in hints if np.issubdtype(arrays[name].dtype, np.integer)}
+    suggested = {name: hints[name] for name in hints if name in whole and hints[name]}
     for _ in range(SUGGESTED_TRIES if suggested else 0):
         chosen = {name: found[rng.integers(len(found))] for name, found in suggested.items()}
         yield {**arrays, **{n: a.astype(arrays[n].dtype) for n, a in chosen.items()}}
     yield arrays
     for _ in range(FREE_TRIES):
         yield {
-            name: _small(array, rng) if name in hints and rng.random() < 0.8 else array
+            name: _another(array, hints[name], rng)
+            if name in hints and rng.random() < 0.8
+            else array
             for name, array in arrays.items()
         }
 
 
-def _small(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Small numbers of the same kind, or some that all differ."""
-    limit = int(rng.choice(SMALL))
-    if rng.random() < 0.3:
-        made = rng.permutation(max(array.size, limit))[: array.size].reshape(array.shape)
+def _another(
+    array: np.ndarray, hints: Sequence[np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
+    """A suggestion, small numbers of the same kind, or some that all differ; no float is 0."""
+    limit, least = int(rng.choice(SMALL)), int(array.dtype.kind not in "iu")
+    if hints and rng.random() < 0.4:
+        made = hints[int(rng.integers(len(hints)))]
+    elif rng.random() < 0.3:
+        made = rng.permutation(max(array.size, limit))[: array.size].reshape(array.shape) + least
     else:
-        made = rng.integers(int(rng.random() < 0.3 and limit > 1), limit, array.shape)
+        least = least or int(rng.random() < 0.3)
+        made = rng.integers(least, max(limit, least + 1), array.shape)
     return np.asarray(made).astype(array.dtype)
 
 

@@ -49,7 +49,7 @@ def _check_counts(node: Node) -> None:
         raise InvalidModel(
             f"{where}: takes at least {official.least_inputs} operands; it has {len(node.inputs)}"
         )
-    if official is not None and "broadcast" in official.defaults:
+    if official is not None and "broadcast" in official.defaults and not is_onnx(node, "Gemm"):
         _check_alignment(node)
     parts = node.attrs.get("num_outputs") if is_onnx(node, "Split") else None
     if parts is not None and parts != len(node.outputs):
@@ -57,7 +57,10 @@ def _check_counts(node: Node) -> None:
 
 
 def _check_alignment(node: Node) -> None:
-    """Refuse operands that don't fit together as opsets before 7 describe it by `axis`."""
+    """Refuse operands that don't fit together as opsets before 7 describe it by `axis`.
+
+    Gemm's `broadcast` is about its bias.
+    """
     a, b = (value.type if value is not None else None for value in node.inputs[:2])
     if a is None or b is None or not (a.is_static and b.is_static):
         return
