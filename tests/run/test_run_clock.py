@@ -104,3 +104,21 @@ def test_one_reading_has_a_plausible_cost(tmp_path):
     assert library.straightway_clock_scale() == 1000
     # Loaded without preloading, it still measures itself, through its own clock_gettime or libc's.
     assert library.straightway_clock_cost_ns(100) >= 0
+
+
+@linux
+def test_the_shim_spares_the_profiler_its_questions_for_memory(tmp_path):
+    other = tmp_path / "file"
+    other.write_text("text")
+    code = (
+        "import ctypes, resource\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.fopen64.restype = ctypes.c_void_p\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, libc.fopen64(b'/proc/self/status', b'r'))\n"
+        f"print(libc.fopen64({str(other).encode()!r}, b'r') is not None)\n"
+    )
+    environment = {**os.environ, "LD_PRELOAD": str(clock.shim(tmp_path).path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["0 None", "True"]
