@@ -4,7 +4,6 @@ import ast
 import inspect
 import statistics
 
-import pytest
 from source_tree import Function, modules
 
 MEDIAN_STATEMENTS = 10
@@ -16,9 +15,6 @@ MOST_PARAMETERS = 6
 # The decorator reads the signature: parameters are an ONNX op's attributes and operands, or a
 # command's options. An options dataclass would hide the schema.
 SCHEMA_DECORATORS = {"lower", "evaluates", "evaluate", "command"}
-
-# More than six parameters, each with its reason.
-WIDE = {}
 
 
 def statements(function: Function) -> int:
@@ -88,14 +84,6 @@ def test_signatures_are_short():
     wide = {
         name: parameters(function)
         for name, function in all_functions()
-        if parameters(function) > MOST_PARAMETERS
-        and not reads_signature(function)
-        and name not in WIDE
+        if parameters(function) > MOST_PARAMETERS and not reads_signature(function)
     }
     assert not wide
-
-
-@pytest.mark.parametrize("name", WIDE)
-def test_every_exception_is_still_one(name):
-    found = [parameters(function) for known, function in all_functions() if known == name]
-    assert max(found, default=0) > MOST_PARAMETERS, f"{name} needs no exception any more"
