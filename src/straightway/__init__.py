@@ -23,6 +23,7 @@ from straightway.remark import Remark
 if TYPE_CHECKING:
     from straightway.flow.convert import Conversion
     from straightway.flow.deploy import Deployment
+    from straightway.flow.quantize import Quantization
     from straightway.flow.verify import Verification
     from straightway.trace.schema import Trace
 
@@ -42,6 +43,7 @@ __all__ = [
     "convert",
     "deploy",
     "profile",
+    "quantize",
     "verify",
 ]
 
@@ -71,6 +73,18 @@ def deploy(model: str | Path, output: str | Path, **options: Any) -> "Deployment
     from straightway.flow.deploy import deploy as run  # noqa: PLC0415
 
     return run(model, output, request=request_of(options))
+
+
+def quantize(model: str | Path, output: str | Path | None = None, **options: Any) -> "Quantization":
+    """Make an 8-bit QDQ model in TFLite's scheme, which `convert` then maps one to one.
+
+    `options`: `calibration` (a folder, an .npz, "module:function" or a function that yields inputs),
+    `random` (so many made-up inputs instead), `method` "minmax", "percentile", "mse" or "entropy",
+    `keep_float` (names of nodes), `per_channel`, `dims`, `shapes`. Raises what `convert` raises.
+    """
+    from straightway.flow.quantize import quantize as run, request_of  # noqa: PLC0415
+
+    return run(model, output, request_of(options))
 
 
 def verify(reference: str | Path, candidate: str | Path, **options: Any) -> "Verification":

@@ -29,7 +29,7 @@ from straightway.errors import (
 from straightway.remark import Remark
 from straightway.report.view import View
 
-NAMES = ["deploy", "inspect", "convert", "verify", "profile", "ops", "doctor"]
+NAMES = ["deploy", "inspect", "convert", "quantize", "verify", "profile", "ops", "doctor"]
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def verify_rounded(
             alone = look.expected(path, numbers)
             kept = Reference(plain=alone, optimised=alone)
             outputs += output_checks(translation, kept, after)
-            outputs += _same(translation, after, ran.outputs)
+            interior += _same(translation, after, ran.outputs)
             interior += [compare(n, alone[n], numbers[n], quanta=look.quanta(n)) for n in values]
             carried += _carried(translation, expected, ran.outputs)
     if ran is None:

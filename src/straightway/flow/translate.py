@@ -246,6 +246,28 @@ def draft(prepared: Prepared, *, channels_last_io: bool) -> Draft:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoweredTwice:
+    """A prepared graph, lowered op by op; `hidden` names what vanishes when ops are joined."""
+
+    source: Graph
+    lowered: Lowered
+    hidden: frozenset[str]
+
+
+def lowered_twice(source: Graph) -> LoweredTwice:
+    """Lower an ingested graph of known shapes, before its ops are joined and as if they were.
+
+    Raises Unsupported for all refused nodes together.
+    """
+    preparation.before(source)
+    first, second = (_lowered(source) for _ in range(2))
+    preparation.after(second.graph)
+    left = {value.name for value in second.graph.values()}
+    hidden = frozenset(value.name for value in first.graph.values()) - left
+    return LoweredTwice(source=source, lowered=first, hidden=hidden)
+
+
 def _lowered(source: Graph) -> Lowered:
     """Lower the graph, or raise Unsupported with all that stands against it."""
     oversized = limits.oversized(source)

@@ -1,7 +1,7 @@
 """Lowers a whole graph: every node by its declaration, all refusals collected."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Lowered:
     """The graph of TFLite ops, still in the model's dimension order; refusals, if any; other remarks.
 
     `outputs` are the model's names of the graph's outputs, in order. `values` maps each value of the
-    model that survives to the value that stands for it.
+    model that survives to the value that stands for it, `makers` each op to the node it was made for.
     """
 
     graph: Graph
@@ -32,6 +32,7 @@ class Lowered:
     values: dict[Value, Value]
     refusals: tuple[Remark, ...]
     remarks: tuple[Remark, ...]
+    makers: Mapping[Node, Node] = field(default_factory=dict)
 
 
 def lower_graph(source: Graph, *, any_size: bool = False) -> Lowered:
@@ -58,6 +59,7 @@ class _Lowerer:
         self.lost: set[Value] = set()
         self.named: set[Value] = set()
         self.refusals: list[Remark] = []
+        self.makers: dict[Node, Node] = {}
 
     def run(self) -> Lowered:
         """Lower inputs, nodes, outputs."""
@@ -78,6 +80,7 @@ class _Lowerer:
             values=self.env,
             refusals=tuple(self.refusals),
             remarks=tuple(self.builder.remarks),
+            makers=self.makers,
         )
 
     def operand(self, value: Value | None) -> Value | None:
@@ -100,6 +103,7 @@ class _Lowerer:
         self.builder.stem = next((v.name for v in node.outputs if v.name), node.name)
         self.builder.node = node.name
         self.builder.open_dims = self.open_dims(node)
+        last = self.target.last
         try:
             results = self.results(node)
         except Unsupported as error:
@@ -109,6 +113,10 @@ class _Lowerer:
             raise InvalidModel(f"node '{node.name}': {error}") from error
         for value, result in zip(node.outputs, results, strict=True):
             self.settle(node, value, result)
+        made = self.target.first if last is None else last.next
+        while made is not None:
+            self.makers[made] = node
+            made = made.next
 
     def open_dims(self, node: Node) -> frozenset[int]:
         """Of the node's first operand."""

@@ -18,8 +18,9 @@ Range = tuple[float, float]
 Floats = NDArray[np.float64]
 LEVELS = 256
 PERCENTILE = 99.99
-# The ranges that "mse" tries: so many shares of each side, from this one up.
-MSE_STEPS, LEAST_SHARE = 48, 0.1
+# The ranges that "mse" tries: so many shares of each side, from this one up, closer where small: one
+# stray value may be hundreds of times as far out as the rest.
+MSE_STEPS, LEAST_SHARE = 96, 2.0**-10
 ENTROPY_STEPS = 96
 
 
@@ -44,11 +45,18 @@ def _extremes(seen: Observed, _: float) -> Range:
 
 
 def _percentile(seen: Observed, percentile: float) -> Range:
-    """Linear between the borders of bins."""
-    total = np.concatenate([[0], np.cumsum(seen.histogram)]) / seen.histogram.sum()
-    share = percentile / 100
-    low, high = np.interp([1 - share, share], total, seen.edges())
-    return float(low), float(high)
+    """Leave out a share on each side, rounded up to whole elements: a stray one is always out."""
+    edges, counts = seen.edges(), seen.histogram.astype(np.float64)
+    out = np.ceil((1 - percentile / 100) * counts.sum() - 1e-6)
+    return _passed(edges, counts, out), -_passed(-edges[::-1], counts[::-1], out)
+
+
+def _passed(edges: Floats, counts: Floats, out: float) -> float:
+    """Where so many elements lie below: within a bin as if they were spread evenly."""
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    last = min(int(np.searchsorted(below, out, "right")) - 1, len(counts) - 1)
+    inside = (out - below[last]) / max(counts[last], 1.0)
+    return float(edges[last] + inside * (edges[last + 1] - edges[last]))
 
 
 def _middles(seen: Observed) -> Floats:
@@ -59,7 +67,7 @@ def _middles(seen: Observed) -> Floats:
 def _least_error(seen: Observed, _: float) -> Range:
     """Try shares of both sides; the error of a range follows from running sums."""
     middles, counts = _middles(seen), seen.histogram.astype(np.float64)
-    shares = np.linspace(LEAST_SHARE, 1, MSE_STEPS)
+    shares = np.geomspace(LEAST_SHARE, 1, MSE_STEPS)
     lows, highs = np.unique(shares * min(seen.low, 0)), np.unique(shares * max(seen.high, 0))
     below = _clipped(middles, counts, lows)
     above = _clipped(-middles[::-1], counts[::-1], -highs)

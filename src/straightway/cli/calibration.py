@@ -1,0 +1,96 @@
+"""The options that say on what a model is observed, and how its ranges follow."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from straightway.cli.app import parse_dims, parse_shapes, progress_console
+from straightway.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from straightway.flow.quantize import QuantizeRequest
+
+Calibration = Annotated[
+    str | None,
+    typer.Option(
+        "--calibration",
+        "--data",
+        metavar="DATA",
+        help="Typical inputs: a folder of .npy, .npz or pictures, an .npz, or MODULE:FUNCTION.",
+    ),
+]
+Random = Annotated[
+    int, typer.Option("--random", metavar="N", help="Without data: N made-up inputs, for a trial.")
+]
+Method = Annotated[
+    str, typer.Option(help="How ranges follow from the data: minmax, percentile, mse, entropy.")
+]
+Percentile = Annotated[float, typer.Option(help="The share that --method percentile covers.")]
+Mean = Annotated[str | None, typer.Option(metavar="M[,M,M]", help="Of pictures from 0 to 1.")]
+Std = Annotated[str | None, typer.Option(metavar="S[,S,S]", help="Of pictures from 0 to 1.")]
+Channels = Annotated[str, typer.Option(help="Order of pictures' channels: rgb, bgr, gray.")]
+Floats = Annotated[
+    list[str] | None, typer.Option("--float", metavar="NODE", help="Keep a node in floats.")
+]
+PerTensor = Annotated[
+    bool, typer.Option("--per-tensor", help="One scale for all weights of a node, not by channel.")
+]
+
+
+def asked(
+    dim: list[str] | None,
+    shape: list[str] | None,
+    pictures: tuple[str | None, str | None, str],
+    **options: Any,
+) -> "QuantizeRequest":
+    """What these options ask for; raises InvalidRequest."""
+    from straightway.flow.calibration import Pictures  # noqa: PLC0415 - after --help
+    from straightway.flow.quantize import QuantizeRequest  # noqa: PLC0415
+
+    mean, std, channels = pictures
+    declared = mean is not None or std is not None
+    return QuantizeRequest(
+        dims=parse_dims(dim),
+        shapes=parse_shapes(shape),
+        pictures=Pictures(
+            mean=_numbers("--mean", mean or "0"),
+            std=_numbers("--std", std or "1"),
+            channels=channels.lower(),
+        )
+        if declared
+        else None,
+        **options,
+    )
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    """Read one number or several; raises InvalidRequest."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InvalidRequest(
+            f"{option} takes numbers such as 0.485,0.456,0.406; got '{text}'"
+        ) from error
+
+
+@contextmanager
+def bar(what: str) -> Iterator[tuple[Any, Any]]:
+    """A bar on stderr; gives what is to be told steps, and how many samples of how many are done."""
+    console = progress_console()
+    if not console.is_terminal:
+        yield (lambda _: None), (lambda _done, _total: None)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as shown:
+        task = shown.add_task(what, total=None)
+
+        def step(text: str) -> None:
+            shown.update(task, description=f"{what}: {text}")
+
+        def advance(done: int, total: int) -> None:
+            shown.update(task, completed=done, total=total or None)
+
+        yield step, advance

@@ -1,0 +1,272 @@
+"""`quantize`: a float ONNX model and typical inputs in, a model that rounds as TFLite does out."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from straightway.errors import InvalidRequest
+from straightway.flow import files
+from straightway.flow.accuracy import Accuracy, accuracy
+from straightway.flow.calibration import Pictures, Sample, Samples, open_data
+from straightway.flow.convert import Step, quiet
+from straightway.flow.translate import LoweredTwice, lowered_twice, read
+from straightway.ingest.shapes import ShapeRequest, open_dims
+from straightway.ir import Graph, Node, Value
+from straightway.onnx_io.write import to_bytes
+from straightway.quant import assignment, filters, rounded_model
+from straightway.quant.assignment import Range
+from straightway.quant.edges import FLOAT32
+from straightway.quant.ranges import PERCENTILE, range_of
+from straightway.quant.spelling import OPSET
+from straightway.remark import Remark
+from straightway.run.observe import Observed, Observer
+from straightway.run.process import Child
+
+STEP = "flow.quantize"
+# memory is for the model, not for looking at it
+GROUP_BYTES = 256 * 2**20
+MOST_COMPARED = 16
+Advance = Callable[[int, int], None]
+
+
+def nowhere(_done: int, _total: int) -> None:
+    """Show nobody how far it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantizeRequest:
+    """What the user asks of a quantization.
+
+    `calibration`: a folder, an .npz file, "module:function" or a function; without it `random` inputs
+    are made up. `method`: how the range follows from what was seen. `keep_float`: nodes that stay in
+    floats. `per_channel`: a scale for each channel of weights, else one for all. `advance` is told how
+    many samples of how many were seen.
+    """
+
+    calibration: "str | Path | Callable[[], Iterable[object]] | None" = None
+    random: int = 0
+    pictures: Pictures | None = None
+    method: str = "minmax"
+    percentile: float = PERCENTILE
+    per_channel: bool = True
+    keep_float: Sequence[str] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    step: Step = quiet
+    advance: Advance = nowhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantization:
+    """A model that rounds, how it came to be, and how near it is to the float model."""
+
+    model: Path
+    path: Path | None
+    data: bytes
+    calibration: str
+    is_random: bool
+    samples: int
+    stored: int
+    accuracy: Accuracy
+    remarks: tuple[Remark, ...]
+
+
+def request_of(options: Mapping[str, object]) -> QuantizeRequest:
+    """Read the options of `quantize`; raises InvalidRequest for one that it does not have."""
+    try:
+        return QuantizeRequest(**options)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidRequest(f"quantize: {error}") from error
+
+
+def quantize(
+    model: str | Path, output: str | Path | None = None, request: QuantizeRequest | None = None
+) -> Quantization:
+    """Observe the model on the data, give every value TFLite's scheme, and write the QDQ model.
+
+    Raises InvalidModel, Unsupported, InvalidRequest (no data, data that don't fit), ToolFailed.
+    """
+    asked = request or QuantizeRequest()
+    path, target = Path(model), None if output is None else Path(output)
+    if target is not None:
+        files.check_model_output(target, path)
+    shapes = ShapeRequest(dims=asked.dims, shapes=asked.shapes)
+    asked.step("reading")
+    _check_closed(path, read(path, shapes))
+    samples = open_data(
+        asked.calibration, read(path, shapes), pictures=asked.pictures, random=asked.random
+    )
+    range_of(NOTHING_SEEN, asked.method, percentile=asked.percentile)  # checks them
+    lowered = lowered_twice(read(path, shapes))
+    _check_names(path, lowered, asked.keep_float)
+    with Child(engines=["onnxruntime"]) as child:
+        found = _quantized(path, lowered, samples, asked, child)
+    if target is not None:
+        with files.written(target, found.data):
+            pass
+    return replace(found, path=target)
+
+
+NOTHING_SEEN = Observed(
+    low=0.0,
+    high=0.0,
+    low_sample=0,
+    high_sample=0,
+    elements=0,
+    not_finite=0,
+    not_finite_sample=0,
+    span=1.0,
+    histogram=np.zeros(2, np.int64),
+)
+
+
+def _check_closed(path: Path, graph: Graph) -> None:
+    """A model is observed at sizes of its own."""
+    symbols = open_dims(graph)
+    if symbols:
+        inputs = sorted({name for uses in symbols.values() for name, _ in uses})
+        shown = {v.name: list(v.known_type.shape) for v in graph.inputs if v.name in inputs}
+        raise InvalidRequest(
+            f"{path}: leaves dimensions open: {shown}; say which sizes the calibration data have: "
+            f"--shape '{inputs[0]}=1,3,224,224'"
+        )
+
+
+def _check_names(path: Path, lowered: LoweredTwice, names: Sequence[str]) -> None:
+    known = {node.name for node in lowered.lowered.graph.nodes}
+    unknown = sorted(set(names) - known)
+    if unknown:
+        raise InvalidRequest(f"{path}: --float {unknown[0]}: the model has no node of this name")
+
+
+def _quantized(
+    path: Path, lowered: LoweredTwice, samples: Samples, asked: QuantizeRequest, child: Child
+) -> Quantization:
+    source, graph = lowered.source, lowered.lowered.graph
+    plain = rounded_model.floats_of(source, lowered.lowered)
+    with files.scratch("float.onnx", to_bytes(plain.graph, OPSET, {})) as float_path:
+        asked.step("observing")
+        values = [v for v in plain.names if v.dtype == FLOAT32 and v.name not in lowered.hidden]
+        groups = [[plain.names[v] for v in group] for group in _groups(values)]
+        seen, first = _observe(Observer(child, float_path, groups), samples, asked)
+        ranges = {v.name: asked_range(seen, plain.names[v], asked) for v in plain.names}
+        given = assignment.assign(graph, ranges, lowered.hidden, frozenset(asked.keep_float))
+        stored = filters.store(graph, given, per_channel=asked.per_channel)
+        made = rounded_model.rounded(source, lowered.lowered, given, stored)
+        data = to_bytes(made.graph, OPSET, _notes(path, samples, asked))
+        asked.step("comparing with the float model")
+        with files.scratch("rounded.onnx", data) as rounded_path:
+            near = accuracy(child, (path, float_path, rounded_path), first, (plain, made))
+    return Quantization(
+        model=path,
+        path=None,
+        data=data,
+        calibration=samples.description,
+        is_random=samples.is_random,
+        samples=len(first) if samples.count == 0 else samples.count,
+        stored=len(given.schemes),
+        accuracy=near,
+        remarks=(
+            *surprises(seen, first),
+            *given.remarks,
+            *stored.remarks,
+            *made.remarks,
+            *_floats(given.floats),
+        ),
+    )
+
+
+def asked_range(seen: Mapping[str, Observed], name: str, asked: QuantizeRequest) -> Range:
+    """The range of a value by the method asked for; nothing where it was not seen."""
+    if name not in seen:
+        return 0.0, 0.0
+    return range_of(seen[name], asked.method, percentile=asked.percentile)
+
+
+def _observe(
+    watch: Observer, samples: Samples, asked: QuantizeRequest
+) -> tuple[dict[str, Observed], list[Sample]]:
+    """Watch every sample; returns what was seen, and the first samples."""
+    first: list[Sample] = []
+    for number, sample in enumerate(samples):
+        watch.add(sample.inputs)
+        if len(first) < MOST_COMPARED:
+            first.append(sample)
+        asked.advance(number + 1, samples.count)
+    if not watch.samples:
+        raise InvalidRequest(f"{samples.description}: there is no sample in it")
+    return watch.result(), first
+
+
+def _groups(values: Sequence[Value]) -> Iterable[list[Value]]:
+    """Runs of values that fit in memory together."""
+    total = 0
+    group: list[Value] = []
+    for value in values:
+        size = value.known_type.size_bytes
+        if group and total + size > GROUP_BYTES:
+            yield group
+            group, total = [], 0
+        group.append(value)
+        total += size
+    yield group
+
+
+def surprises(seen: Mapping[str, Observed], first: Sequence[Sample]) -> list[Remark]:
+    """Values that are never finite, or the same everywhere, or far out in one sample."""
+    found = []
+    labels = dict(enumerate(sample.label for sample in first))
+    for name, one in seen.items():
+        if one.not_finite:
+            where = labels.get(one.not_finite_sample, f"sample {one.not_finite_sample}")
+            text = f"'{name}' has {one.not_finite:,} elements that are not finite, first in {where}"
+        elif one.low == one.high and one.elements > 1:
+            text = f"'{name}' is {one.low:.6g} everywhere in the calibration data"
+        else:
+            text = _outlier(name, one, labels)
+        if text:
+            found.append(Remark(kind="missed", step=STEP, text=text))
+    return found
+
+
+# a range ten times wider than all but one in ten thousand elements need
+FAR = 10.0
+
+
+def _outlier(name: str, one: Observed, labels: Mapping[int, str]) -> str:
+    low, high = range_of(one, "percentile")
+    whole, usual = one.high - min(one.low, 0), high - low
+    if usual <= 0 or whole < FAR * usual:
+        return ""
+    sample = one.high_sample if abs(one.high) >= abs(one.low) else one.low_sample
+    where = labels.get(sample, f"sample {sample}")
+    return (
+        f"'{name}' reaches from {one.low:.4g} to {one.high:.4g}, though 99.98 % of it lies from "
+        f"{low:.4g} to {high:.4g}; the farthest is in {where}. --method mse or percentile leaves it out"
+    )
+
+
+def _floats(floats: Mapping[Node, str]) -> list[Remark]:
+    return [
+        Remark(
+            kind="missed",
+            step=STEP,
+            node=node.name,
+            op=node.op.name,
+            text=f"stays in floats: {why}",
+        )
+        for node, why in floats.items()
+    ]
+
+
+def _notes(path: Path, samples: Samples, asked: QuantizeRequest) -> dict[str, str]:
+    """What the file says about itself."""
+    brand = {"straightway.random": "calibrated on random inputs: ranges and accuracy say little"}
+    return {
+        "straightway.quantized": path.name,
+        "straightway.calibration": samples.description,
+        "straightway.method": asked.method,
+        **(brand if samples.is_random else {}),
+    }

@@ -1,0 +1,192 @@
+"""Which values are stored in eight bits, and by which scale: TFLite's scheme, from the rows' rules.
+
+A value is rounded where an op with an 8-bit kernel makes or reads it. What picks elements shares one
+scale (`same`); some results have a fixed one; all others have the scale of what was observed. Values
+that vanish into the op before them (a product before its bias, a sum before its activation) have none.
+"""
+
+from collections.abc import Mapping, Set as AbstractSet
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from straightway.ir import Graph, Node, Value
+from straightway.quant import average
+from straightway.quant.edges import FLOAT32
+from straightway.quant.integer import AVERAGES, limits, picks
+from straightway.quant.scheme import INT8, Scheme, fixed_scheme
+from straightway.remark import Remark
+from straightway.tflite.rows import ROWS
+
+STEP = "quant.assignment"
+# below, the products of scales leave what float32 and the kernels' multipliers hold
+SMALLEST_SCALE = 1e-9
+# a range this much wider than another member's leaves that one fewer than four bits
+UNLIKE = 16.0
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Schemes of values; `anew` are those by which a fixed result is stored once more."""
+
+    schemes: Mapping[Value, Scheme]
+    anew: Mapping[Value, Scheme]
+    floats: Mapping[Node, str]
+    remarks: tuple[Remark, ...]
+
+
+def assign(
+    graph: Graph,
+    ranges: Mapping[str, Range],
+    hidden: AbstractSet[str],
+    keep_float: AbstractSet[str] = frozenset(),
+) -> Assignment:
+    """Give each value that is stored in eight bits a scheme.
+
+    `ranges` are those observed, by name; `hidden` the values that vanish; `keep_float` names nodes
+    that stay in floats.
+    """
+    implied = frozenset(v.name for node in graph.nodes for v in _limited(graph, node))
+    found = _Assigner(graph=graph, ranges=ranges, hidden=hidden | implied, keep_float=keep_float)
+    return found.run()
+
+
+def _limited(graph: Graph, node: Node) -> list[Value]:
+    """What only a limit reads: the range of its result implies the limit, and rounding both is one."""
+    found = limits(node)
+    if found is None or found[0].producer is None or found[0].shape != node.output.shape:
+        return []
+    x = found[0]
+    return [x] if len(x.uses) == 1 and not graph.is_output(x) else []
+
+
+def scheme_for(low: float, high: float, *, symmetric: bool = False) -> Scheme:
+    """Int8 that covers a range, and zero exactly."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    if symmetric:
+        scale = max(max(-low, high) / 127, SMALLEST_SCALE)
+        return Scheme(dtype=INT8, scale=float(np.float32(scale)), zero_point=0)
+    scale = float(np.float32(max((high - low) / 255, SMALLEST_SCALE)))
+    zero_point = int(np.clip(np.rint(-128 - low / scale), -128, 127))
+    return Scheme(dtype=INT8, scale=scale, zero_point=zero_point)
+
+
+def why_float(node: Node) -> str:
+    """Why an op has no part in the 8-bit scheme, or "". Not of the values around it."""
+    row = ROWS.get(node.op.name)
+    if row is None or row.quant in ("float", "int") or INT8 not in row.quantized:
+        return f"TFLite's {node.op.name} has no 8-bit kernel"
+    if row.quant == "weights":
+        given = node.inputs[1:3]
+        if any(v is not None and v.const is None for v in given):
+            return "its weights are no constants"
+    return ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Assigner:
+    graph: Graph
+    ranges: Mapping[str, Range]
+    hidden: AbstractSet[str]
+    keep_float: AbstractSet[str]
+    parents: dict[Value, Value] = field(default_factory=dict)
+    symmetric: set[Value] = field(default_factory=set)
+    fixed: dict[Value, Scheme] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+
+    def run(self) -> Assignment:
+        """Find groups, then one scheme for each."""
+        floats = {node: why for node in self.graph.nodes if (why := self.reason(node))}
+        stored = {v for v in self.graph.values() if self.is_stored(v, floats)}
+        for node in self.graph.nodes:
+            self.join(node, floats, stored)
+        groups: dict[Value, list[Value]] = {}
+        for value in self.graph.values():
+            if value in stored:
+                groups.setdefault(self.root(value), []).append(value)
+        schemes: dict[Value, Scheme] = {}
+        anew: dict[Value, Scheme] = {}
+        for root, members in groups.items():
+            scheme = self.group_scheme(root, members)
+            for value in members:
+                own = self.fixed.get(value, scheme)
+                schemes[value] = own
+                if own != scheme:
+                    anew[value] = scheme
+        return Assignment(schemes=schemes, anew=anew, floats=floats, remarks=tuple(self.remarks))
+
+    def reason(self, node: Node) -> str:
+        """Why a node that has to do with floats stays there."""
+        if not any(v.dtype == FLOAT32 for v in (*node.operands(), *node.outputs)):
+            return ""
+        if node.name in self.keep_float:
+            return "the request keeps it in floats"
+        return why_float(node)
+
+    def is_stored(self, value: Value, floats: Mapping[Node, str]) -> bool:
+        """Whether some integer op makes or reads a value."""
+        if value.const is not None or value.dtype != FLOAT32 or value.name in self.hidden:
+            return False
+        users = [u for u in value.users() if u is not self.graph.exit]
+        beside = [*users, *([] if value.producer is None else [value.producer])]
+        return any(node not in floats for node in beside)
+
+    def join(self, node: Node, floats: Mapping[Node, str], stored: AbstractSet[Value]) -> None:
+        """Put values that share a scale together."""
+        if node in floats:
+            return
+        real = [
+            v for v in (*node.operands(), *node.outputs) if v.const is None and v.dtype == FLOAT32
+        ]
+        row = ROWS[node.op.name]
+        own = fixed_scheme(row, INT8)
+        if own is not None and node.outputs[0] in stored:
+            self.fixed[node.outputs[0]] = own
+        if node.op.name == "BATCH_MATMUL" and node.operands()[1] in stored:
+            self.symmetric.add(node.operands()[1])
+        shares = picks(node) or (node.op.name in AVERAGES and not average.is_plain(node))
+        hides = [v for v in node.operands() if v.name in self.hidden and v.dtype == FLOAT32]
+        together = real if shares else [*hides, *node.outputs] if hides else []
+        for value in together[1:]:
+            self.parents[self.root(value)] = self.root(together[0])
+
+    def root(self, value: Value) -> Value:
+        """The value that stands for a group."""
+        while value in self.parents and self.parents[value] is not value:
+            value = self.parents[value]
+        return value
+
+    def group_scheme(self, root: Value, members: list[Value]) -> Scheme:
+        """One scheme for all: the fixed one if it holds them, else that of their ranges together."""
+        ranges = {v: self.ranges.get(v.name, (0.0, 0.0)) for v in members}
+        low, high = min(r[0] for r in ranges.values()), max(r[1] for r in ranges.values())
+        makers = [v for v in members if v.producer is None or not picks(v.producer)]
+        for scheme in dict.fromkeys(v for k, v in self.fixed.items() if k in ranges):
+            ends = [(limit - scheme.zero_point) * scheme.scale for limit in scheme.limits]
+            if all(self.fixed.get(v) == scheme for v in makers):
+                return scheme
+            if ends[0] - scheme.scale <= low and high <= ends[1] + scheme.scale:
+                return scheme
+        self.say_unlike(ranges)
+        symmetric = any(self.root(v) is root for v in self.symmetric)
+        return scheme_for(low, high, symmetric=symmetric)
+
+    def say_unlike(self, ranges: Mapping[Value, Range]) -> None:
+        """Name what loses bits by sharing a scale with wider values."""
+        widths = {value: high - low for value, (low, high) in ranges.items() if high > low}
+        if len(widths) < 2:
+            return
+        widest = max(widths, key=lambda v: widths[v])
+        for value, width in widths.items():
+            made_here = value.producer is not None and not picks(value.producer)
+            if made_here and widths[widest] > UNLIKE * width:
+                text = (
+                    f"'{value.name}' has a range of {width:.3g} and shares the scale of "
+                    f"'{widest.name}', whose range is {widths[widest]:.3g}"
+                )
+                node = value.producer.name if value.producer is not None else ""
+                numbers = {"range": width, "shared_range": widths[widest]}
+                self.remarks.append(
+                    Remark(kind="missed", step=STEP, node=node, text=text, numbers=numbers)
+                )

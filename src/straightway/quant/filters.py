@@ -1,0 +1,151 @@
+"""Weights of every op in eight bits, a scale for each channel, and biases that fit beside them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from straightway.ir import Graph, Node, Quant, Value
+from straightway.ir.scheme import aligned
+from straightway.quant.assignment import Assignment
+from straightway.quant.scheme import INT8
+from straightway.quant.weights import LARGEST_BIAS, output_axis
+from straightway.remark import Remark
+from straightway.tflite.rows import ROWS
+
+STEP = "quant.filters"
+MOST = 127
+# a product of scales this far below the result's changes nothing that is stored
+LEAST_RATIO = 2.0**-24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Integers of weights and bias, and their scales."""
+
+    weights: np.ndarray
+    quant: Quant
+    bias: np.ndarray | None
+    bias_quant: Quant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """The filters of a graph, by node; what was done to them."""
+
+    by_node: Mapping[Node, Filter]
+    remarks: tuple[Remark, ...]
+
+    def of(self, node: Node, place: int) -> tuple[np.ndarray, Quant]:
+        """Weights (place 1) or bias (2) of a node."""
+        found = self.by_node[node]
+        if place == 1:
+            return found.weights, found.quant
+        if found.bias is None:
+            raise ValueError(f"{node} has no bias")
+        return found.bias, found.bias_quant
+
+
+def store(graph: Graph, assignment: Assignment, *, per_channel: bool = True) -> Filters:
+    """Quantize the weights of every op that computes with integers."""
+    found: dict[Node, Filter] = {}
+    remarks: list[Remark] = []
+    for node in graph.nodes:
+        row = ROWS.get(node.op.name)
+        if row is None or row.quant != "weights" or node in assignment.floats:
+            continue
+        found[node], said = _filter(node, assignment, per_channel=per_channel)
+        remarks += said
+    return Filters(by_node=found, remarks=tuple(remarks))
+
+
+def _filter(
+    node: Node, assignment: Assignment, *, per_channel: bool
+) -> tuple[Filter, list[Remark]]:
+    x, weights, bias = [*node.inputs, None][:3]
+    if x is None or weights is None or weights.const is None:
+        raise ValueError(f"{node} has no weights")
+    axis = output_axis(node)
+    array = np.asarray(weights.const, np.float64)
+    others = tuple(k for k in range(array.ndim) if k != axis)
+    most = np.abs(array).max(others) if array.size else np.zeros(array.shape[axis])
+    most = most if per_channel else np.full_like(most, most.max(initial=0.0))
+    x_scale = assignment.schemes[x].scale
+    least = np.full_like(most, LEAST_RATIO * _result_scale(node, assignment) / x_scale)
+    wanted = _bias_scale(bias, x_scale, len(most))
+    scale = np.maximum.reduce([most / MOST, least, wanted])
+    if not per_channel:
+        scale = np.full_like(scale, scale.max(initial=0.0))
+    remarks = _told(node, most / MOST, scale, wanted)
+    quant = _quant(scale, axis)
+    numbers = np.rint(array / aligned(quant.scale.astype(np.float64), quant, array.ndim))
+    return (
+        Filter(
+            weights=np.clip(numbers, -MOST, MOST).astype(INT8),
+            quant=quant,
+            bias=None if bias is None else _bias(bias, quant, x_scale),
+            bias_quant=_quant(np.float32(x_scale) * quant.scale, 0),
+        ),
+        remarks,
+    )
+
+
+def _quant(scale: Any, axis: int) -> Quant:
+    single = np.asarray(scale, np.float32)
+    return Quant(scale=single, zero_point=np.zeros(single.size, np.int64), axis=axis)
+
+
+def _result_scale(node: Node, assignment: Assignment) -> float:
+    """The scale of what the op gives, perhaps after an activation; the smallest where unknown."""
+    value = node.output
+    while value not in assignment.schemes and len(value.uses) == 1:
+        (user,) = value.users()
+        if len(user.outputs) != 1:
+            break
+        value = user.output
+    scheme = assignment.schemes.get(value)
+    return 0.0 if scheme is None else scheme.scale
+
+
+def _bias_scale(bias: Value | None, x_scale: float, count: int) -> np.ndarray:
+    """The least scale of each channel with which its bias fits int32."""
+    if bias is None or bias.const is None:
+        return np.zeros(count)
+    return np.abs(np.ravel(np.asarray(bias.const, np.float64))) / (x_scale * LARGEST_BIAS)
+
+
+def _bias(bias: Value, quant: Quant, x_scale: float) -> np.ndarray:
+    scale = (np.float32(x_scale) * quant.scale).astype(np.float64)
+    limit = 2**31 - 1
+    numbers = np.rint(np.ravel(np.asarray(bias.const, np.float64)) / scale)
+    return np.clip(numbers, -limit, limit).astype(np.int32)
+
+
+def _told(node: Node, own: np.ndarray, scale: np.ndarray, wanted: np.ndarray) -> list[Remark]:
+    """Channels whose scale is not that of their own weights."""
+    found = []
+    dead = own == 0
+    raised = (wanted > own) & ~dead
+    tiny = (scale > own) & ~raised & ~dead
+    for which, text in (
+        (dead, "channels have no weights but zeros; their scale is that of their bias"),
+        (
+            raised,
+            "channels have weights so small that their bias would not fit int32; their scale was raised",
+        ),
+        (tiny, "channels have weights too small to change the result; their scale was raised"),
+    ):
+        count = int(which.sum())
+        if count and len(own) > 1:
+            found.append(
+                Remark(
+                    kind="done",
+                    step=STEP,
+                    node=node.name,
+                    op=node.op.name,
+                    text=f"{count} of {len(own)} {text}",
+                    numbers={"channels": count},
+                )
+            )
+    return found

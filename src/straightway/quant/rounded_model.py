@@ -1,0 +1,226 @@
+"""The lowered graph as an ONNX graph that says where it rounds: QuantizeLinear, DequantizeLinear."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from straightway.errors import NotYet
+from straightway.ir import Graph, Node, Quant, Value, edit
+from straightway.lower.control_inside import reads
+from straightway.lower.lowering import Lowered
+from straightway.passes.arguments import onnx_op
+from straightway.quant import spelling
+from straightway.quant.assignment import Assignment, scheme_for
+from straightway.quant.edges import FLOAT32
+from straightway.quant.filters import Filters
+from straightway.quant.scheme import Scheme, stored_scheme
+from straightway.quant.spelling import OPSET, Writer
+from straightway.remark import Remark
+from straightway.tflite.rows import ROWS
+
+STEP = "quant.model"
+NOTHING = Assignment(schemes={}, anew={}, floats={}, remarks=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """The graph, and under which name each value of the lowered graph is computed in floats there."""
+
+    graph: Graph
+    names: Mapping[Value, str]
+    remarks: tuple[Remark, ...]
+
+
+def floats_of(source: Graph, lowered: Lowered) -> Model:
+    """The lowered graph in ONNX's words, nothing rounded."""
+    return _Maker(source=source, lowered=lowered, assignment=NOTHING, filters=None).run()
+
+
+def rounded(source: Graph, lowered: Lowered, assignment: Assignment, filters: Filters) -> Model:
+    """The same with each value rounded as it was assigned, weights as `filters` stores them."""
+    return _Maker(source=source, lowered=lowered, assignment=assignment, filters=filters).run()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Maker:
+    source: Graph
+    lowered: Lowered
+    assignment: Assignment
+    filters: Filters | None
+    graph: Graph = field(default_factory=Graph)
+    env: dict[Value, Value] = field(default_factory=dict)
+    names: dict[Value, str] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+    stored: dict[tuple[Value, Scheme], Value] = field(default_factory=dict)
+
+    def run(self) -> Model:
+        """Write inputs, ops or the nodes that they were made for, outputs."""
+        self.graph.name = self.source.name or "graph"
+        for name in (*(v.name for v in self.source.inputs), *self.source.output_names):
+            self.graph.taken[name] = 0
+        for value in self.lowered.graph.inputs:
+            made = Value(value.name, value.type)
+            edit.add_input(self.graph, made)
+            if self.filters is None:  # so that it can be observed like any other
+                made = Writer(self.graph).node("Identity", [made])
+                made.type = value.type
+            self.names[value] = made.name
+            self.env[value] = self.round(value, made)
+        kept = self.kept()
+        written: set[Node] = set()
+        for node in self.lowered.graph.nodes:
+            maker = self.lowered.makers.get(node)
+            if maker in kept and maker is not None:
+                if maker not in written:
+                    written.add(maker)
+                    self.keep(maker, kept[maker])
+            else:
+                self.spell(node)
+        outputs = [
+            self.env[v] if v in self.env else self.plain(v) for v in self.lowered.graph.outputs
+        ]
+        self.finish(outputs)
+        return Model(graph=self.graph, names=self.names, remarks=tuple(self.remarks))
+
+    def finish(self, outputs: list[Value]) -> None:
+        """Outputs under the model's names, each made by a node of its own."""
+        results = []
+        for value, name in zip(outputs, self.source.output_names, strict=True):
+            made = Value(name, value.type)
+            edit.append(self.graph, Node(onnx_op("Identity", OPSET), [value], [made], name=name))
+            results.append(made)
+        edit.set_outputs(self.graph, results)
+        self.graph.output_names = list(self.source.output_names)
+
+    def kept(self) -> dict[Node, str]:
+        """Nodes of the model of which an op has no spelling, and why."""
+        found: dict[Node, str] = {}
+        for node in self.lowered.graph.nodes:
+            why = spelling.fault(node)
+            if why:
+                maker = self.lowered.makers.get(node)
+                if maker is None:
+                    raise NotYet(f"{why}, and no node of the model stands for it")
+                found.setdefault(maker, why)
+        return found
+
+    def keep(self, maker: Node, why: str) -> None:
+        """Write a node of the model as it is."""
+        inputs = [None if v is None else self.of_model(v) for v in maker.inputs]
+        for value in reads(maker):
+            self.of_model(value)
+        results = [Value(self.graph.fresh(v.name), v.type) for v in maker.outputs]
+        made = Node(maker.op, inputs, results, maker.attrs, name=maker.name, origins=maker.origins)
+        edit.append(self.graph, made)
+        for value, result in zip(maker.outputs, results, strict=True):
+            logical = self.lowered.values.get(value)
+            if logical is not None:
+                self.names[logical] = result.name
+                self.env[logical] = self.round(logical, result)
+        text = f"stays as it is, in floats: {why}"
+        self.remarks.append(
+            Remark(kind="missed", step=STEP, node=maker.name, op=maker.op.name, text=text)
+        )
+
+    def of_model(self, value: Value) -> Value:
+        """What stands for a value of the model."""
+        logical = self.lowered.values.get(value)
+        if logical is not None and logical in self.env:
+            return self.env[logical]
+        if value.const is not None:
+            return edit.constant(self.graph, value.const, value.name)
+        raise NotYet(f"'{value.name}' is used by a node that has no spelling, and is lowered away")
+
+    def spell(self, node: Node) -> None:
+        """Write an op in ONNX's words."""
+        writer = Writer(self.graph)
+        results = spelling.spell(writer, node, self.operands(node))
+        for value, result in zip(node.outputs, results, strict=True):
+            result.type = value.type
+            if result.producer is not None and value.name not in self.graph.taken:
+                result.name = self.graph.fresh(value.name)
+            self.names[value] = result.name
+            self.env[value] = self.round(value, result)
+
+    def operands(self, node: Node) -> list[Value | None]:
+        """The operands: rounded where the op computes with integers."""
+        integer = self.filters is not None and node not in self.assignment.floats
+        row = ROWS[node.op.name]
+        found: list[Value | None] = []
+        for place, value in enumerate(node.inputs):
+            if value is None or value.const is None:
+                found.append(None if value is None else self.env[value])
+            elif integer and row.quant == "weights" and self.filters is not None:
+                found.append(self.weights(node, place))
+            elif integer and value.dtype == FLOAT32 and row.quant != "same":
+                found.append(self.constant(value))
+            elif place == 1 and spelling.weights_perm(node):
+                found.append(self.plain(value, spelling.weights_perm(node)))
+            else:
+                found.append(self.plain(value))
+        return found
+
+    def plain(self, value: Value, perm: tuple[int, ...] | None = None) -> Value:
+        """A constant as it is."""
+        array = np.asarray(value.const)
+        return edit.constant(
+            self.graph, array if perm is None else array.transpose(perm), value.name
+        )
+
+    def constant(self, value: Value) -> Value:
+        """A constant operand, in eight bits where that loses nothing or it has a range."""
+        array = np.asarray(value.const)
+        scheme = stored_scheme(value, np.dtype(np.int8)) or scheme_for(
+            float(array.min(initial=0.0)), float(array.max(initial=0.0))
+        )
+        return self.dequantized(scheme.stored(array), scheme.quant, value.name)
+
+    def weights(self, node: Node, place: int) -> Value:
+        """Weights or bias as integers and scales."""
+        if self.filters is None:
+            raise ValueError("there are no filters")
+        array, quant = self.filters.of(node, place)
+        perm = spelling.weights_perm(node) if place == 1 else None
+        if perm is not None:
+            axis = None if quant.axis is None else perm.index(quant.axis)
+            array = array.transpose(perm)
+            quant = Quant(scale=quant.scale, zero_point=quant.zero_point, axis=axis)
+        return self.dequantized(array, quant, f"{node.name}/{'weights' if place == 1 else 'bias'}")
+
+    def dequantized(self, array: np.ndarray, quant: Quant, name: str) -> Value:
+        """A constant of integers and the node that makes floats of it."""
+        scale = np.asarray(quant.scale, np.float32)
+        zero_point = np.asarray(quant.zero_point).astype(array.dtype)
+        if quant.axis is None:
+            scale, zero_point = scale.reshape(()), zero_point.reshape(())
+        given = [edit.constant(self.graph, one, name) for one in (array, scale, zero_point)]
+        attrs = {} if quant.axis is None else {"axis": quant.axis}
+        made = Value(self.graph.fresh(f"{name}/dequantized"), None)
+        edit.append(
+            self.graph, Node(onnx_op("DequantizeLinear", OPSET), given, [made], attrs, name=name)
+        )
+        return made
+
+    def round(self, value: Value, made: Value) -> Value:
+        """QuantizeLinear and DequantizeLinear after a value, by the scheme that it was assigned."""
+        for schemes in (self.assignment.schemes, self.assignment.anew):
+            scheme = schemes.get(value)
+            if scheme is not None:
+                made = self.rounded_once(made, scheme, value)
+        return made
+
+    def rounded_once(self, made: Value, scheme: Scheme, like: Value) -> Value:
+        """One pair."""
+        label = made.producer.name if made.producer is not None else made.name
+        parameters = [
+            edit.constant(self.graph, np.array(scheme.scale, np.float32), f"{made.name}/scale"),
+            edit.constant(self.graph, np.array(scheme.zero_point, np.int8), f"{made.name}/zero"),
+        ]
+        for op, suffix in (("QuantizeLinear", "quantized"), ("DequantizeLinear", "dequantized")):
+            result = Value(self.graph.fresh(f"{made.name}/{suffix}"), None)
+            node = Node(onnx_op(op, OPSET), [made, *parameters], [result], name=f"{label}/{suffix}")
+            edit.append(self.graph, node)
+            made = result
+        made.type = like.type
+        return made

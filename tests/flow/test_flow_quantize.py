@@ -1,0 +1,230 @@
+"""Float models in TFLite's 8-bit scheme: by the published specification, near the float model."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from straightway.errors import InvalidRequest
+from straightway.flow.convert import Request, convert
+from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.run import litert
+from straightway.run.process import Child
+
+RNG = np.random.default_rng(3)
+
+
+class Net:
+    """Builds a float model, node by node."""
+
+    def __init__(self, **inputs):
+        self.nodes, self.constants = [], []
+        self.inputs = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in inputs.items()
+        ]
+
+    def const(self, array, dtype=np.float32):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(array, dtype), name))
+        return name
+
+    def __getattr__(self, op):
+        def add(*inputs, **attrs):
+            name = f"{op.lower()}{len(self.nodes)}"
+            self.nodes.append(helper.make_node(op, inputs, [name], name=f"n_{name}", **attrs))
+            return name
+
+        return add
+
+    def weights(self, *shape, scale=1.0):
+        spread = scale * np.exp(RNG.normal(0, 1, (shape[0], *[1] * (len(shape) - 1))))
+        return self.const(RNG.normal(0, 1, shape) * spread / np.sqrt(np.prod(shape[1:])))
+
+    def save(self, path, *outputs):
+        infos = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs]
+        graph = helper.make_graph(self.nodes, "g", self.inputs, infos, self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        onnx.save(onnx.shape_inference.infer_shapes(model), path)
+        return path
+
+
+def residual(path):
+    n = Net(x=(1, 3, 16, 12))
+    bias = n.const(np.linspace(-1, 1, 8))
+    a = n.Relu(n.Conv("x", n.weights(8, 3, 3, 3), bias, pads=[1, 1, 1, 1]))
+    b = n.Conv(a, n.weights(8, 1, 3, 3), bias, pads=[1, 1, 1, 1], group=8)
+    c = n.Add(a, n.Mul(b, n.Sigmoid(b)))
+    d = n.MaxPool(c, kernel_shape=[2, 2], strides=[2, 2])
+    e = n.AveragePool(c, kernel_shape=[2, 2], strides=[2, 2])
+    f = n.Concat(d, e, axis=1)
+    g = n.Flatten(n.GlobalAveragePool(f))
+    h = n.Gemm(g, n.weights(5, 16), n.const(np.arange(5) / 5), transB=1)
+    return n.save(path, n.Softmax(h, axis=1), h)
+
+
+def decoder(path):
+    n = Net(x=(1, 6, 5, 7), y=(1, 4, 10, 14))
+    a = n.LeakyRelu(n.Conv("x", n.weights(6, 6, 1, 1)), alpha=0.1)
+    up = n.ConvTranspose(a, n.weights(6, 4, 2, 2), strides=[2, 2])
+    both = n.Add(n.Tanh(up), "y")
+    wide = n.Resize(both, "", n.const([1, 1, 2, 2]), mode="nearest")
+    shuffled = n.DepthToSpace(n.Conv(wide, n.weights(8, 4, 3, 3)), blocksize=2)
+    return n.save(path, n.Transpose(shuffled, perm=[0, 2, 3, 1]))
+
+
+def attention(path):
+    n = Net(x=(2, 9, 16))
+    q, k, v = (n.MatMul("x", n.weights(16, 16)) for _ in range(3))
+    scores = n.MatMul(q, n.Transpose(k, perm=[0, 2, 1]))
+    mixed = n.MatMul(n.Softmax(n.Mul(scores, n.const(0.25)), axis=-1), v)
+    h = n.Add("x", n.Add(n.MatMul(mixed, n.weights(16, 16)), n.const(RNG.normal(0, 1, 16))))
+    return n.save(path, n.ReduceMean(n.Clip(h, n.const(-2.0), n.const(2.5)), axes=[1], keepdims=0))
+
+
+NETS = {"residual": residual, "decoder": decoder, "attention": attention}
+
+
+@pytest.fixture(scope="module")
+def child():
+    with Child(engines=["litert", "onnxruntime"]) as own:
+        yield own
+
+
+def data(path, count=8):
+    """A folder of samples."""
+    model = onnx.load(path)
+    folder = path.parent / "data"
+    folder.mkdir(exist_ok=True)
+    for k in range(count):
+        arrays = {
+            i.name: RNG.normal(0, 1, [d.dim_value for d in i.type.tensor_type.shape.dim])
+            for i in model.graph.input
+        }
+        np.savez(folder / f"{k}.npz", **{n: a.astype(np.float32) for n, a in arrays.items()})
+    return folder
+
+
+@pytest.fixture(scope="module", params=NETS)
+def done(request, tmp_path_factory, child):
+    folder = tmp_path_factory.mktemp(request.param)
+    path = NETS[request.param](folder / "float.onnx")
+    found = quantize(path, folder / "int8.onnx", QuantizeRequest(calibration=data(path)))
+    return found, convert(folder / "int8.onnx", request=Request(seeds=(0,)), child=child)
+
+
+def test_it_is_near_the_float_model(done):
+    for row in done[0].accuracy.outputs:
+        assert row.sqnr_db > 20, row
+
+
+def test_it_becomes_one_graph_of_integers(done):
+    graph = done[1].translation.layout.graph
+    names = [node.op.name for node in graph.nodes]
+    assert names.count("QUANTIZE") == len(graph.inputs)
+    assert names.count("DEQUANTIZE") == len(graph.outputs)
+    inside = [n for n in graph.nodes if n.op.name not in ("QUANTIZE", "DEQUANTIZE", "RESHAPE")]
+    floats = [n for n in inside for v in (*n.operands(), *n.outputs) if v.dtype == np.float32]
+    assert not floats
+
+
+FIXED = {"SOFTMAX": (1 / 256, -128), "LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
+SAME = {"MAX_POOL_2D", "CONCATENATION", "RESHAPE", "TRANSPOSE", "DEPTH_TO_SPACE", "SLICE"}
+
+
+def read(value):
+    return np.ravel(value.quant.scale)[0], int(np.ravel(value.quant.zero_point)[0])
+
+
+def test_it_follows_the_specification(done):
+    """tensorflow.org/lite/performance/quantization_spec, op by op."""
+    for node in done[1].translation.layout.graph.nodes:
+        real = [v for v in node.operands() if v.quant is not None]
+        if node.op.name in FIXED:
+            assert read(node.output) == FIXED[node.op.name]
+        if node.op.name in SAME and node.output.dtype == np.int8:
+            assert {read(v) for v in (*real, *node.outputs)} == {read(node.output)}
+        for value in real:
+            if value.const is not None and value.dtype == np.int8 and node.op.name != "MUL":
+                if node.op.name in ("MAXIMUM", "MINIMUM"):
+                    continue
+                assert not np.any(value.quant.zero_point)
+                assert value.const.min() >= -127
+            if value.dtype == np.int32:
+                x, weights = (v for v in real if v.dtype == np.int8)
+                x, weights = (weights, x) if x.const is not None else (x, weights)
+                product = np.float32(read(x)[0]) * weights.quant.scale
+                np.testing.assert_allclose(value.quant.scale, product, 1e-6)
+
+
+def test_tiny_weights_keep_their_bias(tmp_path, child):
+    n = Net(x=(1, 4, 8, 8))
+    weights = RNG.normal(0, 0.3, (6, 4, 3, 3))
+    weights[1] *= 1e-9
+    weights[2] = 0
+    bias = np.array([0.1, 3.0, -2.5, 0.2, 0.3, -0.1])
+    path = n.save(tmp_path / "m.onnx", n.Conv("x", n.const(weights), n.const(bias)))
+    found = quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=data(path)))
+    assert found.accuracy.outputs[0].sqnr_db > 30
+    assert {1} == {r.numbers.get("channels") for r in found.remarks if r.op == "CONV_2D"}
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,)))
+    file = tmp_path / "m.tflite"
+    file.write_bytes(made.data)
+    (output,) = child.call(litert.run(file, [np.zeros((1, 4, 8, 8), np.float32)])).outputs
+    np.testing.assert_allclose(output[0, 1:3, 3, 3], [3.0, -2.5], atol=0.05)
+
+
+def test_stray_values_cost_less_by_other_methods(tmp_path):
+    n = Net(x=(1, 16))
+    hidden = n.Relu(n.Gemm("x", n.weights(24, 16), n.const(np.zeros(24)), transB=1))
+    path = n.save(
+        tmp_path / "m.onnx", n.Gemm(hidden, n.weights(4, 24), n.const(np.zeros(4)), transB=1)
+    )
+    samples = RNG.uniform(-1, 1, (256, 16)).astype(np.float32)
+    stray = samples.copy()
+    stray[200, 3], stray[201, 5] = 250, -90
+    np.savez(tmp_path / "stray.npz", x=stray)
+    sqnr = {
+        method: quantize(
+            path,
+            None,
+            QuantizeRequest(calibration=tmp_path / "stray.npz", method=method, percentile=99.0),
+        )
+        .accuracy.outputs[0]
+        .sqnr_db
+        for method in ("minmax", "percentile")
+    }
+    assert sqnr["minmax"] < 20
+    assert sqnr["percentile"] > sqnr["minmax"] + 10
+    assert any(
+        "reaches from" in r.text
+        for r in quantize(path, None, QuantizeRequest(calibration=tmp_path / "stray.npz")).remarks
+    )
+
+
+def test_nodes_stay_in_floats_on_request(tmp_path, child):
+    path = residual(tmp_path / "m.onnx")
+    name = next(n.name for n in onnx.load(path).graph.node if n.op_type == "Gemm")
+    quantize(path, tmp_path / "q.onnx", QuantizeRequest(random=4, keep_float=[name]))
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,)))
+    (product,) = [n for n in made.translation.layout.graph.nodes if n.op.name == "FULLY_CONNECTED"]
+    assert product.output.dtype == np.float32
+
+
+def test_random_data_are_branded(tmp_path):
+    path = residual(tmp_path / "m.onnx")
+    found = quantize(path, tmp_path / "q.onnx", QuantizeRequest(random=2))
+    assert found.is_random
+    notes = {p.key: p.value for p in onnx.load(tmp_path / "q.onnx").metadata_props}
+    assert "random" in notes["straightway.random"]
+
+
+def test_missing_data_and_unknown_nodes_are_refused(tmp_path):
+    path = residual(tmp_path / "m.onnx")
+    with pytest.raises(InvalidRequest, match="Give 100 to 500"):
+        quantize(path, tmp_path / "q.onnx")
+    with pytest.raises(InvalidRequest, match="no node of this name"):
+        quantize(path, tmp_path / "q.onnx", QuantizeRequest(random=2, keep_float=["nobody"]))
+    with pytest.raises(InvalidRequest, match="methods are"):
+        quantize(path, tmp_path / "q.onnx", QuantizeRequest(random=2, method="guess"))
+    assert not (tmp_path / "q.onnx").exists()
