@@ -28,6 +28,7 @@ COUNTED_WHOLE = {"MaxUnpool"}
 MOST_STEPS = 400
 # what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
+PRODUCTS = {"ReduceProd", "CumProd"}
 DEFAULT_LIMIT = 100
 # a number below this, to a power below this, is an int32
 SELF_POWER = 10
@@ -140,10 +141,22 @@ def _power_limit(node: Node, position: int) -> int:
     return DEFAULT_LIMIT if known <= 1 else max(math.floor(math.log(most, known)), 1)
 
 
+def _factor_limit(node: Node) -> int:
+    """The least number whose product with itself, as often as there are elements, overflows."""
+    value = node.inputs[0]
+    if value is None or value.type is None or not np.issubdtype(value.dtype, np.integer):
+        return DEFAULT_LIMIT
+    count = math.prod(size for size in value.type.shape if isinstance(size, int))
+    most = float(np.iinfo(value.dtype).max)
+    return min(int(most ** (1 / max(count, 1))) + 1, DEFAULT_LIMIT)
+
+
 def _indexed(node: Node, position: int) -> int | None:
     """The size of the smallest axis that operand `position` indexes, if it indexes one."""
     if node.op.name == "Pow":
         return _power_limit(node, position)
+    if node.op.name in PRODUCTS and position == 0:
+        return _factor_limit(node)
     if node.op.name == "OneHot" and position == 0:
         depth = node.inputs[1].const if len(node.inputs) > 1 and node.inputs[1] else None
         return int(depth.reshape(-1)[0]) if depth is not None and depth.size else None

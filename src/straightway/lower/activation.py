@@ -4,19 +4,48 @@ import math
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import Node, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
-from straightway.lower.integers import is_integer, widened
+from straightway.lower.integers import WIDER, is_integer, widened
 
 X = case(x=(2, 3, 4, 5))
 WHOLE = run([[-5, 0, 7], [3, -128, 127]], np.int64)
+MOST = 2**31
 BYTES = run([[-5, 0, 7], [3, -128, 127]], np.int8)
 
 
 def array(*numbers: float, dtype: type = np.float32) -> np.ndarray:
     """Make a constant of a sample."""
     return np.array(numbers[0] if len(numbers) == 1 else numbers, dtype)
+
+
+# XNNPACK's sigmoid makes NaN of what is beyond 2^88
+LARGEST = 2.0**80
+MOST_ANCESTORS = 32
+
+
+@lower("Sigmoid", samples=[X])
+def sigmoid(g: Builder, x: Value, /) -> Value:
+    """One op; behind a constant that large, the operand is clipped first."""
+    if meets_more_than(x, LARGEST):
+        x = g.MAXIMUM(g.MINIMUM(x, LARGEST), -LARGEST)
+    return g.LOGISTIC(x)
+
+
+def meets_more_than(x: Value, limit: float) -> bool:
+    """Whether a finite constant above the limit went into a value, a few ops before."""
+    waiting = [x]
+    for value in waiting:
+        known = value.const
+        if known is not None and known.dtype.kind == "f":
+            size = np.abs(known[np.isfinite(known)])
+            if size.max(initial=0) > limit:
+                return True
+        if value.producer is not None and len(waiting) < MOST_ANCESTORS:
+            waiting += value.producer.operands()
+    return False
 
 
 @lower("Elu", samples=[X, case(x=(2, 3, 5), alpha=2.5)])
@@ -85,6 +114,9 @@ def prelu(g: Builder, x: Value, slope: Value, /, *, node: Node) -> Value:
     """
     if node.op.version < BROADCASTS and slope.shape not in ((), (1,)):
         slope = g.reshape(slope, (*slope.shape, *[1] * (x.rank - 2)))
+    pairs = zip(x.shape[::-1], slope.shape[::-1], strict=False)
+    if slope.rank > x.rank or any(size not in (1, whole) for whole, size in pairs):
+        raise InvalidModel(f"the slope broadcasts to what it slopes; got {slope.type} for {x.type}")
     if slope.const is not None and not is_integer(x):
         if slope.const.size == 1:
             return leaky_relu(g, x, float(slope.const.reshape(-1)[0]))
@@ -108,10 +140,10 @@ def thresholded_relu(g: Builder, x: Value, /, alpha: float) -> Value:
     needs=[
         need(
             lambda x, bias, lambd: (
-                not is_integer(x) or (bias == round(bias) and lambd == round(lambd))
+                not is_integer(x) or all(abs(v) < MOST and v == round(v) for v in (bias, lambd))
             ),
             "ONNX's definition and ONNX Runtime disagree on what Shrink does to whole numbers where "
-            "bias or lambd is none; got {bias}, {lambd}",
+            "bias or lambd is no int32; got {bias}, {lambd}",
             possible=True,
         )
     ],
@@ -120,6 +152,7 @@ def thresholded_relu(g: Builder, x: Value, /, alpha: float) -> Value:
         case(x=(2, 3, 5), lambd=0.5, bias=0.5),
         case(x=(2, 3, 5), lambd=0.5, bias=0.25),
         case(x=WHOLE, lambd=2.0, bias=2.0),
+        case(x=run([[0, 3, 255]], np.uint8), lambd=2.0, bias=2.0),
     ],
     refuses=[case(x=WHOLE, lambd=2.0, bias=0.5)],
 )
@@ -127,7 +160,9 @@ def shrink(g: Builder, x: Value, /, bias: float, lambd: float) -> Value:
     """Soft shrinkage is x less x clamped; in general two selections."""
     if not is_integer(x) and bias == lambd and bias > 0:
         return g.SUB(x, g.MAXIMUM(g.MINIMUM(x, bias), -bias))
-    return widened(g, lambda a: _shrink(g, a, bias, lambd), x)
+    if not is_integer(x):
+        return _shrink(g, x, bias, lambd)
+    return g.cast(_shrink(g, g.cast(x, WIDER.get(x.dtype, x.dtype)), bias, lambd), x.dtype)
 
 
 def _shrink(g: Builder, x: Value, bias: float, lambd: float) -> Value:

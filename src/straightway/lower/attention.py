@@ -7,7 +7,7 @@ import numpy as np
 
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower, run
+from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import INT32, non_negative
 from straightway.lower.matrix import product
 from straightway.lower.selection import join, part
@@ -54,6 +54,12 @@ def both(g: Builder, a: Value | None, b: Value | None) -> Value | None:
 
 @lower(
     "Attention",
+    needs=[
+        need(
+            lambda qk_matmul_output_mode: PRODUCT <= qk_matmul_output_mode <= WEIGHTS,
+            "qk_matmul_output_mode is 0, 1, 2 or 3; got {qk_matmul_output_mode}",
+        )
+    ],
     samples=[
         case(q=QUERY, k=KEY, v=(2, 4, 5, 6), opset=NEWEST),
         case(q=QUERY, k=KEY, v=KEY, scale=0.25, softcap=2.0, opset=NEWEST),
@@ -106,6 +112,7 @@ def both(g: Builder, a: Value | None, b: Value | None) -> Value | None:
             for mode in (PRODUCT, CAPPED, MASKED, WEIGHTS)
         ),
     ],
+    refuses=[case(q=QUERY, k=KEY, v=KEY, qk_matmul_output_mode=-1, opset=NEWEST)],
 )
 def attention(  # noqa: PLR0917 - the signature is the schema
     g: Builder,

@@ -5,14 +5,8 @@ from functools import reduce
 
 from straightway.errors import InvalidModel
 from straightway.ir import Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
-
-
-def counted(axis: int, rank: int) -> int:
-    """An axis counted from the first. Raises InvalidModel where there is none."""
-    if not -rank <= axis < rank:
-        raise InvalidModel(f"axis {axis} is none of {rank} dimensions")
-    return axis % rank
 
 
 def by_axis(g: Builder, axis: Value, rank: int, result: Callable[[int], Value]) -> Value:
@@ -20,6 +14,8 @@ def by_axis(g: Builder, axis: Value, rank: int, result: Callable[[int], Value]) 
     number = g.reshape(axis, ())
     if number.const is not None:
         return result(counted(int(number.const), rank))
+    if not rank:
+        raise InvalidModel("a tensor without dimensions has no axis")
     places = list(range(rank))
     return chosen(g, g.FLOOR_MOD(number, rank), places, [result(place) for place in places])
 

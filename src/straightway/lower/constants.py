@@ -58,6 +58,7 @@ FOLDED: dict[str, Function] = {
     "MUL": np.multiply,
     "NEG": np.negative,
     "NOT_EQUAL": np.not_equal,
+    "SIGN": np.sign,
     "RIGHT_SHIFT": np.right_shift,
     "ROUND": np.round,
     "SELECT_V2": np.where,

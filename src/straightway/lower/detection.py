@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Const, Ints, case, lower, need, run
@@ -92,7 +93,12 @@ def non_max_suppression(  # noqa: PLR0917 - the signature is the schema
     is not less than the next number. The kernel selects a box again and again until it suppresses
     itself (internal/reference/non_max_suppression.h:178), which an empty one never does.
     """
+    limits = (len(max_output_boxes_per_class), iou_threshold.size)
+    if limits != (1, 1) or (score_threshold is not None and score_threshold.known_type.size != 1):
+        raise InvalidModel(f"limits are one number each; got {limits}, {score_threshold}")
     batch, classes, count = scores.shape
+    if boxes.shape != (batch, count, 4):
+        raise InvalidModel(f"boxes are [batch, boxes, 4] of the scores; got {boxes}, {scores}")
     most = min(max_output_boxes_per_class[0], count)
     corners = _full(g, _corners(g, boxes) if center_point_box else boxes)
     least = np.nextafter(np.float32(iou_threshold.reshape(-1)[0]), np.float32(np.inf))

@@ -41,7 +41,6 @@ for onnx_name, tflite_name, sample in (
     ("Floor", "FLOOR", X),
     ("Log", "LOG", case(x=POSITIVE)),
     ("Round", "ROUND", case(x=HALVES)),
-    ("Sigmoid", "LOGISTIC", X),
     ("Sin", "SIN", X),
     ("Sqrt", "SQRT", case(x=POSITIVE)),
     ("Tanh", "TANH", X),

@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Const, case, lower, need, run
 from straightway.lower.integers import (
@@ -59,7 +61,7 @@ def inside(indices: Value, size: int) -> bool:
 )
 def gather(g: Builder, data: Value, indices: Value, /, axis: int) -> Value:
     """Constant indices are slices where that delegates; negative ones count from the end."""
-    axis %= data.rank
+    axis = counted(axis, data.rank)
     places = non_negative(g, indices, data.shape[axis])
     if places.const is None or data.const is not None:
         return g.GATHER(data, places, axis=axis)
@@ -82,11 +84,13 @@ def gather(g: Builder, data: Value, indices: Value, /, axis: int) -> Value:
 def gather_elements(g: Builder, data: Value, indices: Value, /, axis: int) -> Value:
     """A gather from the tensor laid out flat."""
     flat = g.reshape(data, (math.prod(data.shape),))
-    return g.GATHER(flat, flat_places(g, indices, data.shape, axis % data.rank), axis=0)
+    return g.GATHER(flat, flat_places(g, indices, data.shape, counted(axis, data.rank)), axis=0)
 
 
 def flat_places(g: Builder, indices: Value, shape: tuple[int, ...], axis: int) -> Value:
     """Where elements stand in a flat tensor, if `indices` says where they stand along `axis`."""
+    if indices.rank != len(shape):
+        raise InvalidModel(f"indices have as many dimensions as {list(shape)}; got {indices.type}")
     stride = math.prod(shape[axis + 1 :])
     grid = np.indices(indices.shape, indices.dtype)
     strides = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
@@ -225,7 +229,7 @@ for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
         """Elements of the flat tensor are replaced, or combined with what was there."""
         count = math.prod(indices.shape)
         flat = g.reshape(data, (math.prod(data.shape),))
-        places = g.reshape(flat_places(g, indices, data.shape, axis % data.rank), (count,))
+        places = g.reshape(flat_places(g, indices, data.shape, counted(axis, data.rank)), (count,))
         found = scatter_rows(g, flat, places, g.reshape(updates, (count,)), reduction)
         return g.reshape(found, data.shape)
 
@@ -300,7 +304,7 @@ def one_hot(
     out: list[TensorType],
 ) -> Value:
     """Negative indices count from the end, once; what lies outside is off everywhere."""
-    axis %= indices.rank + 1
+    axis = counted(axis, indices.rank + 1)
     count = out[0].dims[axis]
     whole = indices if is_integer(indices) else g.cast(indices, INT64)
     whole = whole if whole.dtype.itemsize >= 4 else g.cast(whole, np.int32)
@@ -354,7 +358,7 @@ def top_k(
 
     A whole number is negated as -1 - x, which no number overflows.
     """
-    axis %= x.rank
+    axis = counted(axis, x.rank)
     perm = [a for a in range(x.rank) if a != axis] + [axis]
     back = np.argsort(perm).tolist()
     last = g.transpose(x, perm)

@@ -3,10 +3,11 @@
 y = HannWindow(n)      becomes      the Range, Cos, Mul … of ONNX's own definition
 """
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, Unsupported
 from straightway.ingest.onnx import ingest_body
 from straightway.ir import Graph, Node, edit
 from straightway.lower import families
+from straightway.lower.bind import bind, check
 from straightway.lower.declare import LOWERINGS
 from straightway.onnx_io.functions import body
 from straightway.remark import Remark
@@ -37,7 +38,20 @@ def _is_lowered(node: Node) -> bool:
 
 def _is_constant(node: Node) -> bool:
     """Whether it computes a constant that nothing folded: its parts may be folded."""
-    return bool(node.inputs) and all(v.const is not None for v in node.operands())
+    known = bool(node.inputs) and all(v.const is not None for v in node.operands())
+    return known and not _is_refused(node)
+
+
+def _is_refused(node: Node) -> bool:
+    """Whether its declaration has a need that does not hold: its parts may compute something else."""
+    lowering = LOWERINGS.get((node.op.dialect, node.op.name))
+    if lowering is None:
+        return False
+    try:
+        check(lowering.needs, bind(lowering, node, list(node.inputs)))
+    except Unsupported:
+        return True
+    return False
 
 
 def _replace(graph: Graph, node: Node) -> bool:

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import Node, TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
-from straightway.lower.choice import counted
 from straightway.lower.declare import case, lower, need, run
 
 Axes = tuple[int, ...]
@@ -114,7 +115,7 @@ def layer_normalization(
     out: list[TensorType],
 ) -> list[Value]:
     """Over the last dimensions, from the axis on; mean and inverse deviation are there already."""
-    axes = tuple(range(axis % x.rank, x.rank))
+    axes = tuple(range(counted(axis, x.rank), x.rank))
     normal, mean, inverse = standardized(g, x, axes, epsilon)
     return [affine(g, normal, scale, shift), mean, inverse][: len(out)]
 
@@ -136,6 +137,8 @@ def instance_normalization(
 
 def _column(g: Builder, vector: Value, rank: int) -> Value:
     """Let a vector run along the channels, dimension 1."""
+    if vector.rank != 1:
+        raise InvalidModel(f"a scale or a bias has one dimension; got {vector.type}")
     return g.reshape(vector, (1, vector.shape[0], *[1] * (rank - 2)))
 
 
@@ -189,7 +192,7 @@ def rms_normalization(
     stash_type: int = 1,
 ) -> Value:
     """X over the root of its mean square."""
-    axes = tuple(range(axis % x.rank, x.rank))
+    axes = tuple(range(counted(axis, x.rank), x.rank))
     square = g.MEAN(g.SQUARE(x), axes=axes, keep_dims=True)
     return g.MUL(g.MUL(x, g.RSQRT(g.ADD(square, epsilon))), scale)
 

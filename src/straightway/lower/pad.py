@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from straightway.ir import Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, ZERO, AnyFloat, Ints, case, lower, need, run
 from straightway.lower.selection import crop, take
@@ -78,7 +79,7 @@ def pad(
     pairs: Pairs = [(0, 0)] * data.rank
     half = len(pads) // 2
     for place, before, after in zip(axes or range(half), pads[:half], pads[half:], strict=True):
-        pairs[place % data.rank] = (before, after)
+        pairs[counted(place, data.rank)] = (before, after)
     x = _cropped(g, data, pairs)
     grown = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if mode != "constant":

@@ -12,6 +12,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import INT32, is_integer
@@ -127,7 +128,7 @@ def dequantize(
             found = signed(found)
             x = g.QUANTIZE(x, dtype=INT8, **found)
         return g.DEQUANTIZE(x, **found)
-    place = axis % max(x.rank, 1)
+    place = counted(axis, max(x.rank, 1))
     scale, zero_point = (
         None if v is None else aligned(g, x, v, place, block_size) for v in (x_scale, x_zero_point)
     )
@@ -175,7 +176,7 @@ def quantize(
         if out[0].dtype == UINT8:
             return g.QUANTIZE(g.QUANTIZE(x, dtype=INT8, **signed(found)), dtype=UINT8, **found)
         return g.QUANTIZE(x, dtype=out[0].dtype, **found)
-    place = axis % max(x.rank, 1)
+    place = counted(axis, max(x.rank, 1))
     scale, zero_point = (
         None if v is None else aligned(g, x, v, place, block_size) for v in (y_scale, y_zero_point)
     )

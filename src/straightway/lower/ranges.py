@@ -5,7 +5,6 @@ from functools import reduce
 
 import numpy as np
 
-from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, run
@@ -13,6 +12,8 @@ from straightway.lower.integers import INT32, is_integer, widened
 from straightway.lower.sets import sized
 
 FLOAT = np.dtype(np.float32)
+# the mantissa of a power of two
+HALF = 0.5
 
 
 def number(value: float, dtype: type) -> np.ndarray:
@@ -29,8 +30,11 @@ def number(value: float, dtype: type) -> np.ndarray:
         case(
             start=number(0.5, np.float32), limit=number(2, np.float32), delta=number(1, np.float32)
         ),
+        case(start=run(0.5), limit=run(2.0), delta=run(0.3)),
+        case(start=run(2.0), limit=run(-1.0), delta=run(-0.1)),
+        case(start=run(0.0), limit=run(0.7), delta=number(0.1, np.float32)),
+        case(start=run(1.0), limit=run(9.0), delta=number(0.25, np.float32)),
     ],
-    refuses=[case(start=run(0.5), limit=run(2.0), delta=run(0.25))],
 )
 def number_range(
     g: Builder,
@@ -58,19 +62,36 @@ def number_range(
 
 
 def _real_range(g: Builder, start: Value, limit: Value, delta: Value, kind: TensorType) -> Value:
-    """So many steps from the start; how many is exact where the step is a power of two."""
-    step = 0.0 if delta.const is None else float(delta.const.reshape(-1)[0])
-    if abs(math.frexp(step)[0]) != 0.5:
-        raise NotYet(
-            "how many steps a range of floats has is a quotient of float64, which LiteRT lacks, unless "
-            f"the step is a power of two; got {step if delta.const is not None else delta.type}",
-            remedy="export a range of integers, and scale it",
-        )
-    first, last = (g.reshape(v, ()) for v in (start, limit))
-    count = g.CEIL(g.MAXIMUM(g.MUL(g.SUB(last, first), 1 / step), 0.0))
+    """So many steps from the start."""
+    first, last, step = (g.reshape(v, ()) for v in (start, limit, delta))
+    count = g.MAXIMUM(_whole_steps(g, g.SUB(last, first), step), 0.0)
     zero, one = g.const(0, INT32), g.const(1, INT32)
     places = sized(g.RANGE(zero, g.cast(count, INT32), one), *kind.dims)
     return g.ADD(g.MUL(g.cast(places, start.dtype), step), first)
+
+
+def _whole_steps(g: Builder, way: Value, step: Value) -> Value:
+    """The quotient rounded up, exactly, up to 2^24: onnxruntime divides in float64, which LiteRT lacks.
+
+    The rounded quotient is right or one too small: what it leaves tells. That is exact: of the product,
+    the error is computed (Dekker, A floating-point technique for extending the available precision).
+    """
+    if step.const is not None and abs(math.frexp(float(step.const))[0]) == HALF:
+        return g.CEIL(g.MUL(way, 1 / float(step.const)))
+    guess = g.ROUND(g.DIV(way, step))
+    product = g.MUL(guess, step)
+    (a, b), (c, d) = _halves(g, guess), _halves(g, step)
+    lost = g.ADD(g.ADD(g.SUB(g.MUL(a, c), product), g.ADD(g.MUL(a, d), g.MUL(b, c))), g.MUL(b, d))
+    rest = g.SUB(g.SUB(way, product), lost)
+    behind = g.GREATER(g.MUL(rest, g.SIGN(step)), 0.0)
+    return g.ADD(guess, g.cast(behind, FLOAT))
+
+
+def _halves(g: Builder, x: Value) -> tuple[Value, Value]:
+    """A number as the sum of two of 12 bits each (Veltkamp)."""
+    wide = g.MUL(x, 2.0**12 + 1)
+    high = g.SUB(wide, g.SUB(wide, x))
+    return high, g.SUB(x, high)
 
 
 @lower(

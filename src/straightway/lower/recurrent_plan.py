@@ -7,6 +7,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel, NotYet
 from straightway.ir import Value
+from straightway.lower.activation import LARGEST
 from straightway.lower.builder import Builder
 from straightway.lower.recurrent_activation import Activation, read
 from straightway.lower.recurrent_cell import (
@@ -19,9 +20,6 @@ from straightway.lower.recurrent_cell import (
     affine,
 )
 from straightway.lower.selection import part
-
-# XNNPACK's sigmoid makes NaN of what is beyond 2^88; onnxruntime's makes a number of NaN.
-LARGEST = 2.0**80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
 from straightway.lower.choice import by_axis, chosen
 from straightway.lower.declare import Case, Need, case, lower, need, run
@@ -155,7 +156,9 @@ def known_axes(axes: Value | Axes | None, rank: int) -> Axes | None:
         given = () if axes.shape == (0,) else axes.const
         if given is None:
             return None
-    return tuple(sorted({int(axis) % rank for axis in np.ravel(() if given is None else given)}))
+    return tuple(
+        sorted({counted(int(axis), rank) for axis in np.ravel(() if given is None else given)})
+    )
 
 
 def possible_axes(shape: Axes, result: Axes, keep_dims: int) -> list[Axes]:
@@ -268,7 +271,7 @@ def arg_extremum(
     out: list[TensorType],
 ) -> Value:
     """The first of equals is TFLite's own; the last is the first of the reversed."""
-    axis %= data.rank
+    axis = counted(axis, data.rank)
     x = g.REVERSE_V2(data, axes=(axis,)) if select_last_index else data
     place = _first(g, x, axis, "ARG_MAX" if op == "ArgMax" else "ARG_MIN")
     if select_last_index:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from straightway.ir import Node, TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ZERO, AnyFloat, Const, case, lower, need, run
 from straightway.lower.interpolation import (
@@ -50,7 +51,7 @@ class Extent:
         roi: Value | None = None,
     ) -> Stretches:
         """Put attributes and operands together; axes that are not named stay as they are."""
-        named = [a % x.rank for a in self.axes] or list(range(x.rank))
+        named = [counted(a, x.rank) for a in self.axes] or list(range(x.rank))
         factors = np.ones(x.rank, np.float32)
         if scales.size:
             factors[named] = scales

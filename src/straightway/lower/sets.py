@@ -9,9 +9,11 @@ import math
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
-from straightway.lower.choice import by_axis, counted
+from straightway.lower.choice import by_axis
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.index import replace_rows
 from straightway.lower.integers import INT32, INT64, reinterpreted, widened
@@ -48,6 +50,8 @@ def compress(
     g: Builder, x: Value, condition: Value, /, *, axis: int | None = None, out: list[TensorType]
 ) -> Value:
     """The places at which the condition holds are gathered."""
+    if condition.rank != 1:
+        raise InvalidModel(f"the condition has one dimension; got {condition.type}")
     data = g.reshape(x, (math.prod(x.shape),)) if axis is None else x
     place = 0 if axis is None else counted(axis, x.rank)
     if condition.shape[0] > data.shape[place]:  # what is behind the end chooses nothing
@@ -194,7 +198,7 @@ def tensor_scatter(
     mode: str = "linear",
 ) -> Value:
     """Rows are replaced, from a place on that each example has."""
-    axis %= past.rank
+    axis = counted(axis, past.rank)
     order = [0, axis, *(k for k in range(1, past.rank) if k != axis)]
     table, new = (g.transpose(x, order) for x in (past, update))
     batch, size, count = table.shape[0], table.shape[1], new.shape[1]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from straightway.ir import TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.broadcast import FLOAT32, spread
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
@@ -87,7 +88,7 @@ def transpose(g: Builder, x: Value, /, perm: Ints = ABSENT) -> Value:
 )
 def concat(g: Builder, *parts: Value, axis: int = 1) -> Value:
     """One op; empty parts vanish. Before opset 4 the axis is 1 unless told."""
-    return join(g, parts, axis % parts[0].rank)
+    return join(g, parts, counted(axis, parts[0].rank))
 
 
 @lower(
@@ -114,7 +115,7 @@ def split(
     out: list[TensorType],
 ) -> list[Value]:
     """Even halves to quarters are one SPLIT; other parts of floats slices, which delegate."""
-    axis %= x.rank
+    axis = counted(axis, x.rank)
     sizes = [kind.dims[axis] for kind in out]
     if len(sizes) == 1:
         return [x]
@@ -164,7 +165,7 @@ def slice_(
     steps = steps or Ints([1] * len(starts))
     for k, axis in enumerate(axes or range(len(starts))):
         size = x.shape[axis]
-        places[axis % x.rank] = range(size)[starts[k] : ends[k] : steps[k]]
+        places[counted(axis, x.rank)] = range(size)[starts[k] : ends[k] : steps[k]]
     if any(not place for place in places):
         return g.const(np.zeros([len(place) for place in places], x.dtype))
     near = [abs(place.step) == 1 or len(place) == 1 for place in places]

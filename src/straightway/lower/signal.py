@@ -9,8 +9,8 @@ import numpy as np
 
 from straightway.errors import NotYet
 from straightway.ir import TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
-from straightway.lower.choice import counted
 from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
 from straightway.lower.matrix import linear
 from straightway.lower.window import Span, convolve, no_bias

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from straightway.ir import Node, TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower
 
@@ -28,7 +29,7 @@ def softmax(
 ) -> Value:
     """One op along any axis; the logarithm and the hard form are composed."""
     function = {"Softmax": soft, "LogSoftmax": logarithmic, "Hardmax": hard}[op]
-    axis %= x.rank
+    axis = counted(axis, x.rank)
     if node.op.version >= BY_AXIS or math.prod(x.shape[axis:]) == x.shape[axis]:
         return function(g, x, axis)
     rows = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))

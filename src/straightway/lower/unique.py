@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from straightway.ir import TensorType, Value
+from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
-from straightway.lower.choice import counted
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import INT32, INT64, UINT64, WIDER, to_int64
 from straightway.lower.sets import cumulated, positions

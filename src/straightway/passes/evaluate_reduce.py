@@ -10,6 +10,7 @@ from straightway.passes.evaluator import Call, Result, Table, UnfoldableError
 TABLE = Table()
 Numbers = np.ndarray | Sequence[int]
 Axes = tuple[int, ...] | None
+Function = Callable[[np.ndarray, Axes], np.ndarray]
 
 
 def _sum(x: np.ndarray, axes: Axes) -> Result:
@@ -25,6 +26,17 @@ def _mean(x: np.ndarray, axes: Axes) -> np.ndarray:
     return np.asarray(np.divide(sums, np.asarray(count, x.dtype)))
 
 
+def _real(function: Function) -> Function:
+    """Whole numbers have roots and logarithms that engines round each in its own way."""
+
+    def compute(x: np.ndarray, axes: Axes) -> np.ndarray:
+        if x.dtype.kind in "iu":
+            raise UnfoldableError("its result is no whole number")
+        return function(x, axes)
+
+    return compute
+
+
 def _log_sum_exp(x: np.ndarray, axes: Axes) -> Result:
     top = np.max(x, axes, keepdims=True)
     top = np.where(np.isfinite(top), top, np.zeros((), x.dtype))
@@ -32,22 +44,22 @@ def _log_sum_exp(x: np.ndarray, axes: Axes) -> Result:
 
 
 # Each keeps the reduced dimensions with size 1.
-REDUCTIONS: dict[str, Callable[[np.ndarray, Axes], np.ndarray]] = {
+REDUCTIONS: dict[str, Function] = {
     "ReduceSum": _sum,
     "ReduceMean": _mean,
     "ReduceMax": lambda x, axes: np.asarray(np.max(x, axes, keepdims=True)),
     "ReduceMin": lambda x, axes: np.asarray(np.min(x, axes, keepdims=True)),
     "ReduceProd": lambda x, axes: np.asarray(np.prod(x, axes, x.dtype, keepdims=True)),
     "ReduceL1": lambda x, axes: _sum(np.abs(x), axes),
-    "ReduceL2": lambda x, axes: np.sqrt(_sum(x * x, axes)),
+    "ReduceL2": _real(lambda x, axes: np.sqrt(_sum(x * x, axes))),
     "ReduceSumSquare": lambda x, axes: _sum(x * x, axes),
-    "ReduceLogSum": lambda x, axes: np.log(_sum(x, axes)),
-    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceLogSum": _real(lambda x, axes: np.log(_sum(x, axes))),
+    "ReduceLogSumExp": _real(_log_sum_exp),
 }
 
 
 def _reduction(
-    function: Callable[[np.ndarray, Axes], np.ndarray],
+    function: Function,
 ) -> Callable[..., np.ndarray]:
     def reduce(
         x: np.ndarray,

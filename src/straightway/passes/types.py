@@ -51,9 +51,21 @@ def _check_counts(node: Node) -> None:
         )
     if official is not None and "broadcast" in official.defaults and not is_onnx(node, "Gemm"):
         _check_alignment(node)
+    if is_onnx(node, "Squeeze") and _names_no_axis(node):
+        raise InvalidModel(
+            f"{where}: its list of axes is empty: by ONNX's shape function it squeezes none, by ONNX "
+            "Runtime all; leave the list out, or name the axes"
+        )
     parts = node.attrs.get("num_outputs") if is_onnx(node, "Split") else None
     if parts is not None and parts != len(node.outputs):
         raise InvalidModel(f"{where}: num_outputs is {parts}; it has {len(node.outputs)}")
+
+
+def _names_no_axis(node: Node) -> bool:
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    if given is not None:
+        return given.type is not None and given.type.shape == (0,)
+    return node.attrs.get("axes") == ()
 
 
 def _check_alignment(node: Node) -> None:

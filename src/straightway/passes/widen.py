@@ -37,7 +37,7 @@ def run(graph: Graph) -> list[Remark]:
     found = {v.dtype.name for v in graph.values() if _is_foreign(v)}
     if not found or (found == {"float64"} and _stays(graph)):
         return []
-    declared = [value.dtype for value in graph.outputs]
+    declared = [None if value.type is None else value.dtype for value in graph.outputs]
     for value in list(graph.inputs):
         if _is_foreign(value):
             _open(graph, value)
@@ -165,8 +165,8 @@ def _wide_constant(graph: Graph, value: Value) -> Value:
     return edit.constant(graph, value.const.astype(FLOAT), value.name)
 
 
-def _close(graph: Graph, declared: list[np.dtype]) -> None:
+def _close(graph: Graph, declared: list[np.dtype | None]) -> None:
     """Convert the outputs back."""
     for index, (value, dtype) in enumerate(zip(list(graph.outputs), declared, strict=True)):
-        if value.dtype != dtype:
+        if dtype is not None and value.dtype != dtype:
             edit.set_input(graph.exit, index, _cast(graph, value, dtype, None, value.producer))

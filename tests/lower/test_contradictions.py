@@ -1,0 +1,159 @@
+"""What damaged models have shown: nodes that contradict their operators, or that engines disagree on."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from case_models import build
+
+from straightway.errors import InvalidModel, StraightwayError, Unsupported
+from straightway.flow.convert import convert
+from straightway.flow.translate import read, translate
+from straightway.lower.declare import LOWERINGS, Case, case, run
+
+F4 = np.float32
+BOXES, SCORES = run(np.zeros((1, 3, 4))), run(np.zeros((1, 2, 3)))
+HEADS = (2, 4, 3, 8)
+KEPT = run([True, False, True], bool)
+
+
+def saved(op: str, given: Case, folder: Path) -> Path:
+    path = folder / "m.onnx"
+    onnx.save(build(LOWERINGS["onnx", op], given).model, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "text"),
+    [
+        ("Add", case(a=(2, 3, 5), b=np.ones(3, F4), axis=1, opset=6), "do not fit"),
+        ("Add", case(a=(2, 3), b=np.ones(3, F4), axis=7, broadcast=1, opset=6), "no place at axis"),
+        ("PRelu", case(x=(3,), slope=np.ones((2, 3), F4), opset=6), "the slope broadcasts"),
+        ("Softmax", case(input=(2, 3), axis=-(2**63)), "none of 2 dimensions"),
+        ("MeanVarianceNormalization", case(x=(2, 4), axes=(1, 2)), "axis 2 is none of 2"),
+        ("CumSum", case(x=run(1.5), axis=run(0, np.int64)), "has no axis"),
+        ("Compress", case(input=(4, 3), condition=run(True, bool), axis=0), "one dimension"),
+        ("GatherElements", case(data=(2, 3, 4), indices=np.zeros((1, 2), np.int64)), "dimensions"),
+        ("Squeeze", case(data=(2, 1), axes=np.zeros(0, np.int64)), "list of axes is empty"),
+        ("AveragePool", case(x=(1, 2, 5), kernel_shape=(100,), opset=1), "does not fit"),
+        (
+            "GroupNormalization",
+            case(x=(2, 6, 4), scale=np.ones(6, F4), bias=np.array(0, F4), num_groups=3),
+            "has one dimension",
+        ),
+        (
+            "DequantizeLinear",
+            case(x=run(np.zeros((2, 4)), np.uint8), x_scale=np.ones((2, 1), F4), block_size=2),
+            "blocks of 2",
+        ),
+        (
+            "DequantizeLinear",
+            case(x=run(np.zeros((2, 4)), np.uint8), x_scale=np.ones(3, F4), axis=1),
+            "axis 1",
+        ),
+        (
+            "NonMaxSuppression",
+            case(
+                boxes=BOXES,
+                scores=SCORES,
+                max_output_boxes_per_class=np.array([1]),
+                score_threshold=np.ones((2, 1), F4),
+            ),
+            "one number each",
+        ),
+        (
+            "NonMaxSuppression",
+            case(boxes=BOXES, scores=(2, 2, 3), max_output_boxes_per_class=np.array([1])),
+            "boxes are",
+        ),
+    ],
+)
+def test_a_contradiction_is_named(op: str, given: Case, text: str, tmp_path: Path) -> None:
+    with pytest.raises(StraightwayError, match=text):
+        translate(read(saved(op, given, tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "text"),
+    [
+        ("Elu", case(x=(2, 3), alpha=float("nan")), "'alpha' is lowered for finite numbers"),
+        ("Selu", case(x=(2, 3), alpha=float("-inf")), "'alpha' is lowered for finite numbers"),
+        ("Attention", case(q=HEADS, k=HEADS, v=HEADS, softcap=np.inf, opset=23), "'softcap'"),
+        ("Resize", case(x=(1, 2, 3), scales=np.ones(3, F4), cubic_coeff_a=np.nan), "finite"),
+        ("Conv", case(x=(1, 2, 9), w=np.full((3, 2, 2), np.inf, F4)), "infinite or NaN"),
+        (
+            "ConvTranspose",
+            case(x=(1, 2, 9), w=np.full((2, 3, 2), np.nan, F4)),
+            "infinite or NaN",
+        ),
+        ("ReduceL2", case(data=np.arange(6).reshape(2, 3), axes=np.array([1])), "whole numbers"),
+    ],
+)
+def test_what_engines_disagree_on_is_refused(
+    op: str, given: Case, text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Unsupported, match=text):
+        translate(read(saved(op, given, tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("op", "given"),
+    [
+        ("Celu", case(x=np.linspace(-2, 2, 6, dtype=F4), alpha=-1.0)),
+        ("Unsqueeze", case(data=(2, 4), axes=(-1,), opset=8)),
+        ("STFT", case(signal=(1, 20), frame_step=np.array(4), window=np.ones(8, F4), opset=17)),
+        ("Compress", case(input=(2, 3), condition=KEPT, axis=0)),
+        ("Pad", case(data=(2, 3), pads=(0, 1, 0, 1), value=float("-inf"), opset=10)),
+        ("Pow", case(x=run([[3, 5]], np.int32), y=np.array(8, np.int32))),
+        ("Pow", case(x=np.array([[2, 3]], np.int32), y=run([[3], [2]], np.int32))),
+        ("Pow", case(x=run([[3, 5]], np.int32), y=run([[3], [2]], np.int32))),
+        ("ReduceProd", case(data=run(np.ones((2, 30)), np.int64), axes=np.array([1]))),
+        (
+            "Attention",
+            case(q=HEADS, k=HEADS, v=HEADS, attn_mask=np.eye(3, dtype=np.int64) - 1, opset=23),
+        ),
+    ],
+)
+def test_what_only_looks_odd_is_converted(op: str, given: Case, tmp_path: Path) -> None:
+    assert convert(saved(op, given, tmp_path)).verification is not None
+
+
+def test_a_sigmoid_behind_a_number_that_xnnpack_does_not_take(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    made = build(LOWERINGS["onnx", "Add"], case(a=(2, 3), b=np.array([0, 1e30, -1e30], F4))).model
+    made.graph.node.append(onnx.helper.make_node("Sigmoid", ["y0"], ["y"]))
+    made.graph.output[0].name = "y"
+    onnx.save(made, path)
+    assert convert(path).verification is not None
+
+
+def test_text_that_is_none(tmp_path: Path) -> None:
+    path = saved("Pad", case(data=(2, 3), pads=np.array([0, 1, 0, 1]), mode="edge"), tmp_path)
+    made = onnx.load(path)
+    made.graph.node[0].attribute[0].s = b"\xff\xfe"
+    path.write_bytes(made.SerializeToString())
+    with pytest.raises(InvalidModel, match="no text"):
+        translate(read(path))
+
+
+def test_types_that_the_file_alone_declares(tmp_path: Path) -> None:
+    path = saved("LayerNormalization", case(x=(2, 3), scale=np.ones(3, F4), opset=17), tmp_path)
+    made = onnx.load(path)
+    made.opset_import[0].version = 6
+    made.graph.output[0].CopyFrom(
+        onnx.helper.make_tensor_value_info("y0", onnx.TensorProto.FLOAT, [4, 3])
+    )
+    onnx.save(made, path)
+    with pytest.raises(InvalidModel, match=r"gives f32\[2,3\] for 'y0'"):
+        translate(read(path))
+
+
+def test_a_result_without_a_name_is_not_compared(tmp_path: Path) -> None:
+    given = case(q=HEADS, k=HEADS, v=HEADS, past_key=HEADS, past_value=HEADS, outputs=4, opset=23)
+    path = saved("Attention", given, tmp_path)
+    made = onnx.load(path)
+    made.graph.node[0].output[3] = ""
+    del made.graph.output[3]
+    onnx.save(made, path)
+    assert convert(path).verification is not None
