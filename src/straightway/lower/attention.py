@@ -58,6 +58,7 @@ def both(g: Builder, a: Value | None, b: Value | None) -> Value | None:
         need(
             lambda qk_matmul_output_mode: PRODUCT <= qk_matmul_output_mode <= WEIGHTS,
             "qk_matmul_output_mode is 0, 1, 2 or 3; got {qk_matmul_output_mode}",
+            kernel="onnx/docs/Operators.md#Attention",
         )
     ],
     samples=[
