@@ -21,6 +21,8 @@ from straightway.errors import (
 from straightway.remark import Remark
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from straightway.flow.convert import Conversion
     from straightway.flow.deploy import Deployment
     from straightway.flow.quantize import Quantization
@@ -64,15 +66,29 @@ def convert(
     return run(model, output, verify=verify, **options)
 
 
-def deploy(model: str | Path, output: str | Path, **options: Any) -> "Deployment":
+def deploy(
+    model: str | Path,
+    output: str | Path,
+    *,
+    int8: "Mapping[str, object] | None" = None,
+    **options: Any,
+) -> "Deployment":
     """Convert, verify, measure operator by operator, and write `output`/report.html.
 
-    `options` as for `convert`. Raises what `convert` raises.
+    `options` as for `convert`; `int8` has those of `quantize`, which then comes first. Raises what
+    `convert` raises.
     """
     from straightway.flow.convert import request_of  # noqa: PLC0415
     from straightway.flow.deploy import deploy as run  # noqa: PLC0415
 
-    return run(model, output, request=request_of(options))
+    request = request_of(options)
+    if int8 is None:
+        return run(model, output, request=request)
+    from straightway.flow import quantize as quantizing  # noqa: PLC0415
+
+    shapes = {"dims": request.dims, "shapes": request.shapes}
+    asked = quantizing.request_of({**shapes, **int8})
+    return run(model, output, request=request, quantization=asked)
 
 
 def quantize(model: str | Path, output: str | Path | None = None, **options: Any) -> "Quantization":

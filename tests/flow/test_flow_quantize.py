@@ -5,6 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import straightway
 from straightway.errors import InvalidRequest
 from straightway.flow.convert import Request, convert
 from straightway.flow.quantize import QuantizeRequest, quantize
@@ -225,3 +226,15 @@ def test_missing_data_and_unknown_nodes_are_refused(tmp_path):
     with pytest.raises(InvalidRequest, match="methods are"):
         quantize(path, tmp_path / "q.onnx", QuantizeRequest(random=2, method="guess"))
     assert not (tmp_path / "q.onnx").exists()
+
+
+def test_deploying_in_eight_bits_writes_both_files_and_says_what_they_cost(tmp_path):
+    path = residual(tmp_path / "net.onnx")
+    out = tmp_path / "out"
+    made = straightway.deploy(path, out, seeds=[0], int8={"calibration": data(path)})
+    assert sorted(p.name for p in out.iterdir()) == [
+        "net.int8.onnx", "net.int8.tflite", "report.html", "report.json", "trace.json",
+    ]  # fmt: skip
+    assert any("dB signal to error" in note for note in made.view.notes)
+    assert made.quantization.accuracy.samples == 8
+    assert made.conversion.verification.equal

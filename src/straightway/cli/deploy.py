@@ -21,6 +21,18 @@ from straightway.cli.app import (
     progress,
     request,
 )
+from straightway.cli.calibration import (
+    Calibration,
+    Channels,
+    Floats,
+    Mean,
+    Method,
+    Percentile,
+    PerTensor,
+    Random,
+    Std,
+    asked as calibrated,
+)
 from straightway.errors import InvalidRequest
 
 
@@ -33,6 +45,16 @@ def command(
     io: InputOutput = "keep",
     inputs: Inputs = None,
     to: Annotated[str, typer.Option(help="Runtime to deploy to: litert.")] = "litert",
+    int8: Annotated[bool, typer.Option("--int8", help="Quantize first; needs data.")] = False,
+    calibration: Calibration = None,
+    random: Random = 0,
+    method: Method = "minmax",
+    percentile: Percentile = 99.99,
+    mean: Mean = None,
+    std: Std = None,
+    channels: Channels = "rgb",
+    keep_float: Floats = None,
+    per_tensor: PerTensor = False,
     json: Json = False,
 ) -> None:
     """Convert, verify, measure operator by operator, and write DIR/report.html."""
@@ -43,8 +65,31 @@ def command(
         if to.lower() != "litert":
             raise InvalidRequest(f"--to takes litert so far; got '{to}'")
         asked = request(dim, shape, io=io.lower(), inputs=inputs, step=step)
+        if not int8 and (calibration or random):
+            raise InvalidRequest("--calibration and --random are for --int8")
+        quantization = None
+        if int8:
+            quantization = calibrated(
+                dim,
+                shape,
+                (mean, std, channels),
+                calibration=calibration,
+                random=random,
+                method=method.lower(),
+                percentile=percentile,
+                keep_float=tuple(keep_float or ()),
+                per_channel=not per_tensor,
+                step=step,
+                advance=lambda n, total: step(
+                    f"observing, sample {n}" + f" of {total}" * bool(total)
+                ),
+            )
         done = deploy(
-            model, output, request=asked, command=shlex.join(["straightway", *sys.argv[1:]])
+            model,
+            output,
+            request=asked,
+            quantization=quantization,
+            command=shlex.join(["straightway", *sys.argv[1:]]),
         )
     if json:
         print_json({"report": str(done.report), **done.view.to_json()})
