@@ -14,6 +14,8 @@ from straightway.errors import NotYet
 from straightway.ir import Graph, Node, Value, edit
 from straightway.tflite.rows import ROWS
 
+# As many numbers as one computes from sizes at most.
+MOST_SIZES = 64
 Nodes = tuple[Node, ...]
 Values = tuple[Value, ...]
 
@@ -44,6 +46,8 @@ class _Unifier:
         # the same symbol in several inputs is one open dimension
         unique = {one.sizes: one for one in reversed(self.opens)}
         self.sources = list(reversed(unique.values()))
+        # sizes of what was computed so far
+        self.seen: dict[Sample, Open] = {}
         self.writer = Writer(self.first)
 
     def run(self, batch: Sequence[tuple[int, int]]) -> None:
@@ -59,18 +63,29 @@ class _Unifier:
             raise NotYet("the size decides how many ops the model becomes")
         pairs: list[Values] = list(zip(*(g.inputs for g in self.graphs), strict=True))
         for nodes in zip(*lists, strict=True):
-            pairs += zip(*(node.outputs for node in nodes), strict=True)
             self.unify_node(nodes)
+            for values in zip(*(node.outputs for node in nodes), strict=True):
+                pairs.append(values)
+                self.see(values)
         self.sign(pairs, batch)
+
+    def see(self, values: Values) -> None:
+        """Remember the open dimensions of a result."""
+        for dim, sizes in enumerate(zip(*(v.shape for v in values), strict=True)):
+            if len(set(sizes)) > 1:
+                self.seen.setdefault(sizes, Open(value=values[0], dim=dim, sizes=sizes))
 
     def unify_node(self, nodes: Nodes) -> None:
         """Let one op hold at every size."""
         first = nodes[0]
         self.writer.place = first
-        if first.op.name in ("IF", "WHILE"):
-            raise NotYet(f"{first.op.name} keeps no open dimensions so far")
-        for key in first.attrs:
-            if key != "newShape" and any(n.attrs.get(key) != first.attrs[key] for n in nodes):
+        for graphs in zip(*(node.graphs() for node in nodes), strict=True):
+            unify(graphs, [])
+            self.first.signatures.update(graphs[0].signatures)
+        for key, value in first.attrs.items():
+            if isinstance(value, Graph) or key == "newShape":
+                continue
+            if any(n.attrs.get(key) != first.attrs[key] for n in nodes):
                 raise NotYet(f"{first.op.name} '{first.name}': {key} depends on an open dimension")
         if first.op.name == "SLICE" and self.slice_to_the_end(nodes):
             return
@@ -83,51 +98,65 @@ class _Unifier:
         """A constant that differs between the samples."""
         first = nodes[0]
         same_shape = len({array.shape for array in arrays}) == 1
-        if arrays[0].dtype == np.int32 and arrays[0].ndim == 1 and same_shape:
-            sizes = [tuple(int(v) for v in column) for column in zip(*arrays, strict=True)]
-            made = self.free_sizes(nodes, sizes)
-            edit.set_input(first, index, made)
+        if same_shape and arrays[0].size <= MOST_SIZES and all(map(_is_whole, arrays)):
+            flat = [array.reshape(-1) for array in arrays]
+            sizes = [tuple(int(v) for v in column) for column in zip(*flat, strict=True)]
+            if first.op.name == "RESHAPE" and index == 1:
+                edit.set_input(first, index, self.new_shape(nodes, sizes))
+                return
+            made = self.writer.vector(self.computed(nodes, sizes))
+            edit.set_input(first, index, self.writer.like(made, arrays[0]))
             return
+        edit.set_input(first, index, self.grown(nodes, index, arrays))
+
+    def grown(self, nodes: Nodes, index: int, arrays: list[np.ndarray]) -> Value:
+        """A constant whose shape differs: a number for each place, or the same all over."""
+        first = nodes[0]
+        series = _series(arrays)
+        if series is not None:
+            start, step, places = series
+            limits = [start + step * array.size for array in arrays]
+            (limit,) = self.computed(nodes, [(limits[0], limits[1], limits[2])])
+            return self.writer.range(start, limit, step, places)
         shrunk = _shrunk(arrays)
-        if shrunk is None or ROWS[first.op.name].layout != "elementwise":
+        if shrunk is None:
             raise NotYet(
                 f"{first.op.name} '{first.name}': a constant of shape {list(arrays[0].shape)} "
                 "depends on an open dimension"
             )
-        self.keep_result_shape(nodes, index, shrunk)
-        name = first.inputs[index].name if first.inputs[index] is not None else "const"  # type: ignore[union-attr]
-        edit.set_input(first, index, edit.constant(self.first, shrunk, name))
+        if ROWS[first.op.name].layout == "elementwise" and _still_fits(nodes, index, shrunk):
+            return edit.constant(self.first, shrunk, "const")
+        shape = list(zip(*(array.shape for array in arrays), strict=True))
+        sizes = self.writer.vector(self.computed(nodes, shape))
+        constant = edit.constant(self.first, shrunk, "const")
+        return self.writer.op("BROADCAST_TO", [constant, sizes], arrays[0].shape, {}, shrunk.dtype)
 
-    def keep_result_shape(self, nodes: Nodes, index: int, shrunk: np.ndarray) -> None:
-        """Refuse a constant that gives the result its size."""
-        for node in nodes:
-            others = [v.shape for k, v in enumerate(node.inputs) if v is not None and k != index]
-            if np.broadcast_shapes(shrunk.shape, *others) != node.outputs[0].shape:
-                raise NotYet(
-                    f"{node.op.name} '{node.name}': an expansion depends on an open dimension"
-                )
-
-    def free_sizes(self, nodes: Nodes, sizes: list[Sample]) -> Value:
-        """The operand that holds sizes: −1 where that says it, else computed."""
+    def new_shape(self, nodes: Nodes, sizes: list[Sample]) -> Value:
+        """The shape that a RESHAPE gives: −1 where that says it, else computed."""
         first = nodes[0]
         differing = [k for k, size in enumerate(sizes) if len(set(size)) > 1]
-        if first.op.name == "RESHAPE" and len(differing) == 1:
+        if len(differing) == 1:
             fixed = [-1 if k in differing else size[0] for k, size in enumerate(sizes)]
             first.attrs["newShape"] = np.array(fixed, np.int32)
             return edit.constant(self.first, np.array(fixed, np.int32), "shape")
         first.attrs.pop("newShape", None)
+        return self.writer.vector(self.computed(nodes, sizes))
+
+    def computed(self, nodes: Nodes, sizes: Sequence[Sample]) -> list[Size]:
+        """How each of these follows from open dimensions."""
+        first = nodes[0]
         found = [self.explained(nodes, size) for size in sizes]
         if any(size is None for size in found):
             raise NotYet(
                 f"{first.op.name} '{first.name}': the sizes {sizes} are no simple function of the "
                 "open dimensions"
             )
-        return self.writer.vector([size for size in found if size is not None])
+        return [size for size in found if size is not None]
 
     def explained(self, nodes: Nodes, size: Sample) -> Size | None:
         """What a size is: an input's, else a function of the node's operands, else of the inputs."""
         same = [one for one in self.sources if one.sizes == size]
-        return explain(size, [*same, *self.local(nodes), *self.sources])
+        return explain(size, [*same, *self.local(nodes), *self.sources], self.seen.values())
 
     def local(self, nodes: Nodes) -> list[Open]:
         """The open dimensions of a node's own operands: they explain best what it makes of them."""
@@ -203,6 +232,39 @@ def _alike(arrays: Sequence[np.ndarray]) -> bool:
     return all(
         a.shape == first.shape and np.array_equal(a, first, equal_nan=numbers) for a in arrays[1:]
     )
+
+
+def _is_whole(array: np.ndarray) -> bool:
+    """Whether these are whole numbers, of whichever type."""
+    kind = array.dtype.kind
+    return kind == "i" or (kind == "f" and bool((array == np.rint(array)).all()))
+
+
+def _still_fits(nodes: Nodes, index: int, shrunk: np.ndarray) -> bool:
+    """Whether the results keep their shapes if one operand is so much smaller."""
+    return all(
+        np.broadcast_shapes(
+            shrunk.shape,
+            *(v.shape for k, v in enumerate(node.inputs) if v is not None and k != index),
+        )
+        == node.outputs[0].shape
+        for node in nodes
+    )
+
+
+def _series(arrays: Sequence[np.ndarray]) -> tuple[int, int, tuple[int, ...]] | None:
+    """Start, step, and the shape with −1, of whole numbers at the same distance along one axis."""
+    longest = max(arrays, key=lambda array: array.size)
+    if longest.dtype.kind != "i" or max(longest.shape, default=0) != longest.size:
+        return None
+    axis = longest.shape.index(longest.size)
+    start, step = int(longest.flat[0]), int(longest.flat[1] - longest.flat[0])
+    places = tuple(-1 if k == axis else 1 for k in range(longest.ndim))
+    for array in arrays:
+        wanted = np.arange(start, start + step * array.size, step) if step else None
+        if wanted is None or not np.array_equal(array, wanted.reshape(places)):
+            return None
+    return start, step, places
 
 
 def _shrunk(arrays: list[np.ndarray]) -> np.ndarray | None:

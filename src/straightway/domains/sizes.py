@@ -6,7 +6,7 @@ third must agree with it.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -46,14 +46,17 @@ class Size:
         return self.factor * joined // self.divisor + self.offset
 
 
-def explain(sample: Sample, opens: Sequence[Open]) -> Size | None:
-    """Find what a size depends on; None where nothing simple explains it."""
+def explain(sample: Sample, opens: Sequence[Open], others: Iterable[Open] = ()) -> Size | None:
+    """Find what a size depends on; None where nothing simple explains it.
+
+    `others` explain it alone, if they do, and better than a function of `opens` where they are equal.
+    """
     if len(set(sample)) == 1:
         return Size(factor=0, offset=sample[0])
-    for one in opens:
+    for one in (*opens, *others):
         if one.sizes == sample:
             return Size(opens=(one,))
-    for one in opens:
+    for one in (*opens, *others):
         found = _line(sample, one)
         if found is not None:
             return found
@@ -116,6 +119,25 @@ class Writer:
             return parts[0]
         return self.op("CONCATENATION", parts, (len(parts),), {"axis": 0})
 
+    def like(self, sizes: Value, array: np.ndarray) -> Value:
+        """A vector of sizes in the type and shape of a constant."""
+        if array.dtype != np.int32:
+            sizes = self.op("CAST", [sizes], sizes.shape, {}, array.dtype)
+        if array.ndim != 1:
+            shape = np.array(array.shape, np.int32)
+            operands = [sizes, edit.constant(self.graph, shape, "shape")]
+            sizes = self.op("RESHAPE", operands, array.shape, {"newShape": shape}, array.dtype)
+        return sizes
+
+    def range(self, start: int, limit: Size, step: int, shape: tuple[int, ...]) -> Value:
+        """Whole numbers from a start to a limit, in a shape with one −1."""
+        ends = [self.const(start), self.size(limit), self.const(step)]
+        scalars = [self.like(end, np.zeros((), np.int32)) for end in ends]
+        made = self.op("RANGE", scalars, (1,), {})
+        target = np.array(shape, np.int32)
+        operands = [made, edit.constant(self.graph, target, "shape")]
+        return self.op("RESHAPE", operands, tuple(map(abs, shape)), {"newShape": target})
+
     def size(self, size: Size) -> Value:
         """One size, a vector of one element."""
         if not size.opens:
@@ -152,10 +174,15 @@ class Writer:
         return edit.constant(self.graph, np.array([number], np.int32), "size")
 
     def op(
-        self, name: str, operands: Sequence[Value], shape: tuple[int, ...], attrs: dict[str, object]
+        self,
+        name: str,
+        operands: Sequence[Value],
+        shape: tuple[int, ...],
+        attrs: dict[str, object],
+        dtype: np.typing.DTypeLike = np.int32,
     ) -> Value:
         """Write one op."""
-        result = Value(self.graph.fresh("size"), tensor_type(np.int32, shape))
+        result = Value(self.graph.fresh("size"), tensor_type(dtype, shape))
         node = Node(Op(dialect="tflite", name=name), operands, [result], attrs, name="sizes")
         edit.insert(self.graph, node, self.place)
         return result

@@ -28,6 +28,7 @@ def copied(graph: Graph) -> Graph:
                 constants[value].quant = value.quant
     result = copy_graph(graph, constants)
     result.output_names = list(graph.output_names)
+    result.assumed_count = graph.assumed_count
     for value in constants.values():
         result.taken.setdefault(value.name, 0)
     return result

@@ -36,20 +36,20 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def is_batch(uses: Sequence[tuple[str, int]]) -> bool:
-    """Whether a symbol stands for first dimensions only."""
-    return all(dim == 0 for _, dim in uses)
+    """Whether a symbol stands for a first dimension."""
+    return any(dim == 0 for _, dim in uses)
 
 
 def ladders(symbols: Symbols) -> Iterator[list[dict[str, int]]]:
     """Three sizes for each symbol to join, one to check; those of a first dimension are small."""
-    for ladder in LADDERS:
+    alone = all(map(is_batch, symbols.values()))  # then they may be anything: steps, rows
+    for ladder in (BATCHES, *LADDERS) if alone else LADDERS:
         rng = random.Random(0)  # noqa: S311 - no secret
         rows: dict[str, tuple[int, ...]] = {}
         for symbol, uses in symbols.items():
-            rows[symbol] = _row(rng, BATCHES if is_batch(uses) else ladder, list(rows.values()))
+            small = is_batch(uses) and not alone
+            rows[symbol] = _row(rng, BATCHES if small else ladder, list(rows.values()))
         yield [{symbol: row[k] for symbol, row in rows.items()} for k in range(POINTS + 1)]
-        if all(map(is_batch, symbols.values())):
-            return
 
 
 def _row(rng: random.Random, sizes: range, others: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -190,6 +190,7 @@ def joined(
     `batch` are the open dimensions (input number, dimension) that the file shows as 1. Raises
     NotYet where the sizes lead to other ops, else as `translate`.
     """
+    opening.note(sources, [counted.copied(source) for source in sources])
     prepared = [prepare(source) for source in sources]
     opening.mark([one.source for one in prepared])
     made = [draft(one, channels_last_io=channels_last_io) for one in prepared]

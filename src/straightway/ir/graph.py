@@ -143,7 +143,9 @@ class Graph:
     `signatures` has, for written tensors with open dimensions, the shape to show and −1 where open.
     `assumed_count`, where it is not 0, stands for how many elements a node will find when it runs;
     `assumed` names the results that it is given to. `open_dims` has the dimensions of values that are
-    of another size in other runs, where the graph must hold for those too.
+    of another size in other runs, where the graph must hold for those too; `varying` names results that
+    are other numbers then, though their operands are constant, and `kept` those of them that are no
+    constants therefore.
     """
 
     name: str = ""
@@ -154,6 +156,8 @@ class Graph:
     assumed_count: int = 0
     assumed: dict[str, None] = field(default_factory=dict)
     open_dims: dict[Value, frozenset[int]] = field(default_factory=dict)
+    varying: set[str] = field(default_factory=set)
+    kept: frozenset[str] = frozenset()
     opsets: dict[str, int] = field(default_factory=dict)
     first: Node | None = None
     last: Node | None = None

@@ -19,7 +19,7 @@ def spread(g: Builder, x: Value, shape: tuple[int, ...]) -> Value:
     """
     if x.shape == shape:
         return x
-    if x.dtype != FLOAT32 or math.prod(shape) > MOST_ONES:
+    if g.keeps or x.dtype != FLOAT32 or math.prod(shape) > MOST_ONES:
         return g.BROADCAST_TO(x, shape=shape)
     old = (1,) * (len(shape) - x.rank) + x.shape
     ones = tuple(1 if a == b else b for a, b in zip(old, shape, strict=True))

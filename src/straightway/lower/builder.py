@@ -44,6 +44,8 @@ class Builder:
         self.stem = "value"
         # of the node's first operand: the ops must hold at every size of these
         self.open_dims: frozenset[int] = frozenset()
+        # whether the node's results are no constants, though its operands may be
+        self.keeps = False
         self.node = ""
         self.derivations: dict[tuple[Value, Hashable], Value] = {}
         self.remarks: list[Remark] = []
@@ -102,6 +104,8 @@ class Builder:
         self, name: str, inputs: Sequence[Value | None], attrs: dict[str, Any]
     ) -> Value | None:
         """Compute what constants alone give, in the type of the first; None where it is not known."""
+        if self.keeps:
+            return None
         arrays = [v.const for v in inputs if v is not None and v.const is not None]
         found = folded(name, arrays, attrs) if len(arrays) == len(inputs) else None
         return None if found is None else self.const(found)
@@ -115,6 +119,8 @@ class Builder:
 
     def check_data(self, name: str, data: Value, inputs: Sequence[Value | None]) -> None:
         """Refuse an op that would compute a constant: only its inputs give it an order to run in."""
+        if self.keeps:
+            return
         layout = ROWS[name].layout
         alone = all(v is None or v.const is not None for v in inputs)
         if alone or (data.const is not None and layout in ORDERED_BY_DATA):
@@ -188,7 +194,7 @@ class Builder:
         target = np.dtype(dtype)
         if x.dtype == target:
             return x
-        if x.const is not None:
+        if x.const is not None and not (self.keeps and target.kind == "f"):
             return self.derived(x, ("cast", target), lambda array: array.astype(target))
         return self.emit("CAST", [x], {"dtype": target})
 

@@ -19,7 +19,7 @@ def inner(
     graph = Graph(name=f"{g.stem}/{name}")
     builder = Builder(graph)
     builder.origins, builder.node, builder.stem = g.origins, g.node, f"{g.stem}/{name}"
-    builder.open_dims = g.open_dims
+    builder.open_dims, builder.keeps = g.open_dims, g.keeps
     inputs = [
         edit.add_input(graph, Value(graph.fresh(f"{name}/{value.name}"), value.type))
         for value in like

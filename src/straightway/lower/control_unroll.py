@@ -32,7 +32,7 @@ def run(graph: Graph) -> list[Remark]:
     """Write out each Loop and Scan that can be."""
     found = []
     for node in list(graph.nodes):
-        count = _turns(node)
+        count = None if _is_open(graph, node) else _turns(node)
         if count is None:
             continue
         values = _Unrolling(graph, node).values(count)
@@ -50,6 +50,12 @@ def run(graph: Graph) -> list[Remark]:
             )
         )
     return found
+
+
+def _is_open(graph: Graph, node: Node) -> bool:
+    """Whether the number of turns depends on an open dimension."""
+    values = (*node.inputs[:1], *node.outputs)
+    return any(value is not None and value.name in graph.varying for value in values)
 
 
 def _turns(node: Node) -> int | None:

@@ -19,7 +19,8 @@ def run(graph: Graph) -> list[Remark]:
     """Replace every node that has a body, and that nothing lowers or that computes a constant."""
     done: dict[str, int] = {}
     for node in list(graph.nodes):
-        if (not _is_lowered(node) or _is_constant(node)) and _replace(graph, node):
+        constant = _is_constant(node) and graph.kept.isdisjoint(v.name for v in node.outputs)
+        if (not _is_lowered(node) or constant) and _replace(graph, node):
             done[node.op.name] = done.get(node.op.name, 0) + 1
     return [
         Remark(

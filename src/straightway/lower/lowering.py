@@ -104,6 +104,7 @@ class _Lowerer:
         self.builder.node = node.name
         self.builder.open_dims = self.open_dims(node)
         last = self.target.last
+        self.builder.keeps = any(value.name in self.source.kept for value in node.outputs)
         try:
             results = self.results(node)
         except Unsupported as error:

@@ -47,7 +47,7 @@ def number_range(
     out: list[TensorType],
 ) -> Value:
     """One op; its limit may not lie behind the start."""
-    if all(v.const is not None for v in (start, limit, delta)):
+    if all(v.const is not None for v in (start, limit, delta)) and not g.keeps:
         steps = g.const(np.arange(out[0].size), start.dtype)
         return g.ADD(g.MUL(steps, g.reshape(delta, ())), g.reshape(start, ()))
     if not is_integer(start):
@@ -55,6 +55,8 @@ def number_range(
     operands = [g.reshape(v, ()) for v in (start, limit, delta)]
 
     def steps_between(first: Value, last: Value, step: Value) -> Value:
+        if g.keeps and step.const is not None and last.const is not None:  # it is ahead at any size
+            return sized(g.RANGE(first, last, step), *out[0].dims)
         ahead = g.SELECT_V2(g.GREATER(step, 0), g.MAXIMUM(last, first), g.MINIMUM(last, first))
         return sized(g.RANGE(first, ahead, step), *out[0].dims)
 
@@ -109,7 +111,7 @@ def constant_of_shape(
     """A constant, or FILL where the shape comes at run time."""
     (kind,) = out
     fill = np.array(0 if value is None else value.reshape(-1)[0], kind.dtype)
-    if shape.const is not None:
+    if shape.const is not None and not g.keeps:
         return g.const(np.full(kind.dims, fill))
     return sized(g.FILL(shape, g.const(fill)), *kind.dims)
 
@@ -143,7 +145,7 @@ def window_function(
 ) -> Value:
     """Waves over a whole turn, from the first to the last place or to the one behind it."""
     (kind,) = out
-    if size.const is not None:
+    if size.const is not None and not g.keeps:
         places: Value = g.const(np.arange(kind.dims[0]), FLOAT)
     else:
         last = g.reshape(g.cast(size, INT32), ())

@@ -58,6 +58,7 @@ def compute(
             states=initial(g, given, index),
             kept=kept,
             backwards=backwards and turned is None,
+            is_open=options.layout in g.open_dims,
         )
         g.note(recurrent_sequence.form(task, plan.cell))
         course = recurrent_sequence.run(g, plan.cell, task)

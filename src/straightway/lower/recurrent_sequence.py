@@ -44,13 +44,15 @@ class Course:
 class Task:
     """What a cell goes through: `projected` inputs [steps, batch, …], and the states before.
 
-    `kept` states are remembered step by step; `backwards` begins with the last step.
+    `kept` states are remembered step by step; `backwards` begins with the last step. `is_open`: the
+    number of steps is another in other runs.
     """
 
     projected: tuple[Value, ...]
     states: States
     kept: int
     backwards: bool = False
+    is_open: bool = False
 
     @property
     def steps(self) -> int:
@@ -75,6 +77,8 @@ def steps_a_turn(steps: int, weight_bytes: int) -> int:
 
 def form(task: Task, cell: Cell) -> str:
     """Say how the steps will be taken."""
+    if task.is_open:
+        return "steps run in a WHILE, one a turn: their number is open"
     size = steps_a_turn(task.steps, cell.weight_bytes)
     if size == task.steps:
         return f"{task.steps} steps are written out"
@@ -83,6 +87,8 @@ def form(task: Task, cell: Cell) -> str:
 
 def run(g: Builder, cell: Cell, task: Task) -> Course:
     """Take all steps."""
+    if task.is_open:
+        return _in_turns(g, cell, task, 1)
     size = steps_a_turn(task.steps, cell.weight_bytes)
     if size == task.steps:
         return _written_out(g, cell, task)

@@ -20,7 +20,7 @@ def crop(g: Builder, x: Value, begin: Sequence[int], size: Sequence[int]) -> Val
     """Cut a box out; nothing where it is the whole."""
     if tuple(size) == x.shape:
         return x
-    if x.const is not None:
+    if x.const is not None and not g.keeps:
         box = tuple(slice(b, b + n) for b, n in zip(begin, size, strict=True))
         key = ("crop", tuple(begin), tuple(size))
         return g.rearranged(x, key, lambda array: array[box])

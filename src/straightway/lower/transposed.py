@@ -298,6 +298,7 @@ def depthwise(g: Builder, x: Value, w: Value, bias: Value, spans: tuple[Growth, 
             size=x.shape[d + 2],
             kernel=s.kernel,
             before=max(s.kernel - 1 - s.before, 0),
+            after=max(s.kernel - 1 - s.behind - (s.stride - 1), 0),
             out=s.out + max(s.before - s.kernel + 1, 0),
         )
         for d, s in enumerate(spans)

@@ -196,6 +196,8 @@ def padded_as_declared(g: Builder, x: Value, spans: Spans, fill: float) -> Value
     """Pad by what the model says, whatever the size: VALID leaves unread what the rest is."""
     if any(s.auto_pad.startswith("SAME") and s.stride > 1 for s in spans):
         g.need_fixed_size(f"{spans[0].auto_pad} padding")
+    if any(s.lacking > s.after or s.lacking <= s.after - s.stride for s in spans):
+        g.need_fixed_size("the number of windows")
     pairs = [(s.before, s.after) for s in spans]
     return g.pad(x, [(0, 0), (0, 0), *pairs], fill)
 

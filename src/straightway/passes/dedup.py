@@ -59,6 +59,8 @@ def _merge_constants(graph: Graph) -> int:
         array = value.const
         if array is None or array.dtype == object or value.quant is not None:
             continue
+        if value.name in graph.varying:  # equal by chance
+            continue
         if not graph.is_output(value):
             alike.setdefault((array.dtype, array.shape, _sample(array)), []).append(value)
     merged = 0

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from straightway.errors import InvalidModel
-from straightway.ir import Graph, Node, Quant, TensorType, edit
+from straightway.ir import Graph, Node, Quant, TensorType, Value, edit
 from straightway.passes import control, counts
 from straightway.passes.arguments import argument, integers, is_onnx
 from straightway.passes.evaluate import EVALUATORS, evaluate
@@ -37,8 +37,17 @@ STEPS = 16
 MOST_ADDED_BYTES = 8 * MOST_RESULT_BYTES
 
 
-def run(graph: Graph) -> list[Remark]:
-    """Type all values and fold what is constant.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One result that became a constant: its name in the file, and what it was computed from."""
+
+    name: str
+    made: Value
+    operands: tuple[Value, ...]
+
+
+def run(graph: Graph, trail: list[Trace] | None = None) -> list[Remark]:
+    """Type all values and fold what is constant; the trail has what was folded, in order.
 
     Raises InvalidModel where operands contradict an operator.
     """
@@ -47,6 +56,8 @@ def run(graph: Graph) -> list[Remark]:
         opsets=graph.opsets,
         most_bytes=max(MOST_RESULT_BYTES, WIDENING * max(given_bytes, default=0)),
         left_bytes=MOST_ADDED_BYTES + STEPS * sum(given_bytes),
+        kept=graph.kept,
+        trail=trail,
     )
     sweep.graph(graph)
     done = []
@@ -76,6 +87,8 @@ class Sweep:
     left_bytes: int
     folded: Counter[str] = field(default_factory=Counter)
     remarks: list[Remark] = field(default_factory=list)
+    kept: frozenset[str] = frozenset()
+    trail: list[Trace] | None = None
     depth: int = 0
     agrees: bool = True
 
@@ -103,7 +116,13 @@ class Sweep:
         arrays = self.arrays(node, kinds)
         if arrays is not None:
             self.folded[node.op.name] += 1
-            _replace_by_constants(graph, node, arrays)
+            names, operands = [value.name for value in node.outputs], tuple(node.operands())
+            made = _replace_by_constants(graph, node, arrays)
+            if self.trail is not None:
+                self.trail += [
+                    Trace(name=name, made=value, operands=operands)
+                    for name, value in zip(names, made, strict=True)
+                ]
 
     def control(self, graph: Graph, node: Node) -> None:
         """Type a node with graphs inside, or put the branch that it takes in its place."""
@@ -156,6 +175,8 @@ class Sweep:
             return None
         if node.op.dialect != "onnx" or node.op.name not in EVALUATORS:
             return None
+        if not self.kept.isdisjoint(value.name for value in node.outputs):
+            return None
         try:
             arrays = evaluate(node, kinds, min(self.most_bytes, self.left_bytes))
         except UnfoldableError as error:
@@ -176,13 +197,17 @@ def _given_bytes(graph: Graph) -> list[int]:
     return list(found.values())
 
 
-def _replace_by_constants(graph: Graph, node: Node, arrays: Sequence[np.ndarray]) -> None:
-    values = []
+def _replace_by_constants(graph: Graph, node: Node, arrays: Sequence[np.ndarray]) -> list[Value]:
+    constants, values = [], []
     for value, array in zip(node.outputs, arrays, strict=True):
         made = edit.constant(graph, array, value.name)
         made.quant = _scheme(node)
+        if value.name in graph.varying:
+            graph.varying.add(made.name)
+        constants.append(made)
         values.append(stand_in(graph, node, value, made))
     edit.replace(node, values)
+    return constants
 
 
 def _scheme(node: Node) -> Quant | None:
