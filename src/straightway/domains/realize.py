@@ -284,7 +284,8 @@ class Realizer:
             if attr.role == "axis":
                 attrs[name] = place[value]
             elif attr.role == "axes":
-                attrs[name] = sorted(place.values())
+                # a reduced dimension may lie in several pieces
+                attrs[name] = [k for k, axis in enumerate(axes) if axis.name is not None]
             elif attr.role == "dims":
                 before = variable(operands[0]).shape
                 before = (1,) * (len(axes) - len(before)) + before
