@@ -108,6 +108,15 @@ def test_reshape_that_mixes_dimensions_is_a_barrier_and_still_right():
     assert_same(graph, layout.graph, 3)
 
 
+@pytest.mark.parametrize("name", ["REDUCE_MAX", "SUM"])
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2,), (1,), (0, 2)])
+def test_a_reduced_dimension_may_lie_in_pieces(name, axes):
+    graph, g, x = image_graph((1, 6, 5, 7))  # heads, rows, channels of a head
+    heads = g.reshape(g.transpose(g.RELU(x), (0, 2, 1, 3)), (1, 5, 42))
+    edit.set_outputs(graph, [getattr(g, name)(heads, axes=axes, keep_dims=False)])
+    assert_same(graph, lay_out(graph, ["y"]).graph, 1)
+
+
 def test_unchanged_input_and_constant_outputs_become_tensors_of_their_own():
     graph, g, x = image_graph()
     y = g.RELU(x)

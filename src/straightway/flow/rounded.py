@@ -45,8 +45,14 @@ def roundings(translation: Translation) -> dict[str, Value]:
     return {
         name: value
         for name, value in translation.interior().items()
-        if value.dtype in EIGHT_BITS and translation.lowered.values[value].quant is not None
+        if value.dtype in EIGHT_BITS
+        and (translation.lowered.values[value].quant is not None or _is_measured(value))
     }
+
+
+def _is_measured(value: Value) -> bool:
+    """Whether these are integers, or their zero point, by the range that the run finds."""
+    return value.producer is not None and value.producer.op.name == "DynamicQuantizeLinear"
 
 
 def verify_rounded(

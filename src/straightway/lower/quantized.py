@@ -185,7 +185,13 @@ def quantize(
 
 @lower(
     "DynamicQuantizeLinear",
-    needs=[need(lambda x: 0 not in x.shape, "the tensor is empty: {x.shape}")],
+    needs=[
+        need(
+            lambda x: 0 not in x.shape,
+            "DynamicQuantizeLinear takes the range of its tensor, which is empty: {x.shape}",
+            remedy="leave the operator out, or give its input sizes above zero with --dim or --shape",
+        )
+    ],
     samples=[
         case(x=REALS, outputs=3),
         case(x=run([[0.5, 1.25, 7.0]]), outputs=3),
