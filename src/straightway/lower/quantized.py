@@ -34,6 +34,11 @@ SCALES = np.array([0.5, 0.25, 0.125], np.float32)
 SCALE = np.array(0.0625, np.float32)
 
 
+def axis_of(scale: Value, axis: int, rank: int) -> int:
+    """The dimension that scales differ along. One scale for all of the tensor is along none."""
+    return 0 if math.prod(scale.shape) == 1 and not -rank <= axis < rank else counted(axis, rank)
+
+
 def aligned(g: Builder, x: Value, parameter: Value, axis: int, block_size: int) -> Value:
     """Give a scale or a zero point the dimensions of its tensor: of all, of an axis, or of blocks."""
     if block_size:
@@ -128,7 +133,7 @@ def dequantize(
             found = signed(found)
             x = g.QUANTIZE(x, dtype=INT8, **found)
         return g.DEQUANTIZE(x, **found)
-    place = counted(axis, max(x.rank, 1))
+    place = axis_of(x_scale, axis, x.rank)
     scale, zero_point = (
         None if v is None else aligned(g, x, v, place, block_size) for v in (x_scale, x_zero_point)
     )
@@ -176,7 +181,7 @@ def quantize(
         if out[0].dtype == UINT8:
             return g.QUANTIZE(g.QUANTIZE(x, dtype=INT8, **signed(found)), dtype=UINT8, **found)
         return g.QUANTIZE(x, dtype=out[0].dtype, **found)
-    place = counted(axis, max(x.rank, 1))
+    place = axis_of(y_scale, axis, x.rank)
     scale, zero_point = (
         None if v is None else aligned(g, x, v, place, block_size) for v in (y_scale, y_zero_point)
     )
