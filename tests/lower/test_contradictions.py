@@ -38,6 +38,12 @@ def saved(op: str, given: Case, folder: Path) -> Path:
         ("Squeeze", case(data=(2, 1), axes=np.zeros(0, np.int64)), "list of axes is empty"),
         ("AveragePool", case(x=(1, 2, 5), kernel_shape=(100,), opset=1), "does not fit"),
         (
+            "Attention",
+            case(q=HEADS, k=HEADS, v=HEADS, attn_mask=(3, 8), opset=23),
+            "a mask broadcasts",
+        ),
+        ("LayerNormalization", case(x=(2, 3, 4), scale=np.ones(3, F4)), "broadcasts to"),
+        (
             "GroupNormalization",
             case(x=(2, 6, 4), scale=np.ones(6, F4), bias=np.array(0, F4), num_groups=3),
             "has one dimension",
@@ -81,6 +87,7 @@ def test_a_contradiction_is_named(op: str, given: Case, text: str, tmp_path: Pat
         ("Selu", case(x=(2, 3), alpha=float("-inf")), "'alpha' is lowered for finite numbers"),
         ("Attention", case(q=HEADS, k=HEADS, v=HEADS, softcap=np.inf, opset=23), "'softcap'"),
         ("Resize", case(x=(1, 2, 3), scales=np.ones(3, F4), cubic_coeff_a=np.nan), "finite"),
+        ("QuantizeLinear", case(x=(2, 3), y_scale=np.array(np.nan, F4)), "a positive number"),
         ("Conv", case(x=(1, 2, 9), w=np.full((3, 2, 2), np.inf, F4)), "infinite or NaN"),
         (
             "ConvTranspose",

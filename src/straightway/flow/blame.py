@@ -19,6 +19,9 @@ from straightway.ingest.onnx import ShapeRequest
 from straightway.run import ort
 from straightway.run.process import Child
 
+# so many are not made up only to ask
+MOST_ELEMENTS = 2**24
+
 
 @contextmanager
 def blamed(model: Path, shapes: ShapeRequest) -> Iterator[None]:
@@ -51,7 +54,10 @@ def _blame(model: Path, shapes: ShapeRequest, error: Exception) -> StraightwayEr
 def _refusal(model: Path, shapes: ShapeRequest) -> str:
     """What onnxruntime has against the model; "" where it runs it, or can't be asked."""
     try:
-        arrays = make_inputs(read(model, shapes), seed=0)
+        graph = read(model, shapes)
+        if sum(value.known_type.size for value in graph.inputs) > MOST_ELEMENTS:
+            return _refused(model, {}, with_inputs=False)
+        arrays = make_inputs(graph, seed=0)
     except (StraightwayError, *UNFORESEEN, MemoryError):
         return _refused(model, {}, with_inputs=False)
     return _refused(model, arrays, with_inputs=True)

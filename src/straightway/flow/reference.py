@@ -33,10 +33,14 @@ LONGEST_EVALUATION_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What onnxruntime gives for one set of inputs, optimised and not."""
+    """What onnxruntime gives for one set of inputs, optimised and not.
+
+    `computed_in`: the type in which ONNX's evaluator computed instead, if that is narrower than float32.
+    """
 
     optimised: Mapping[str, np.ndarray]
     plain: Mapping[str, np.ndarray]
+    computed_in: str = ""
 
 
 class Oracle:
@@ -103,7 +107,16 @@ def references(oracle: Oracle, sets: Sequence[Arrays]) -> list[Reference]:
         raise ToolFailed(
             f"{one_line(error)}; --no-verify writes the file without a comparison"
         ) from error
-    return [Reference(optimised=o, plain=p) for o, p in zip(optimised, plain, strict=True)]
+    return [
+        Reference(optimised=o, plain=p, computed_in=narrowest(arrays) if oracle.note else "")
+        for o, p, arrays in zip(optimised, plain, sets, strict=True)
+    ]
+
+
+def narrowest(arrays: Arrays) -> str:
+    """The narrowest type of floats among the inputs, "" where that is float32 or none."""
+    names = {array.dtype.name for array in arrays.values()}
+    return next((name for name in ("bfloat16", "float16") if name in names), "")
 
 
 def is_refusal(error: ToolFailed) -> bool:

@@ -75,8 +75,11 @@ def compare(
     other: np.ndarray | None = None,
     *,
     quanta: int = 0,
+    computed_in: str = "",
 ) -> Check:
     """Compare `got` with the reference `want`; `other` is the reference computed another way.
+
+    `computed_in` is the float type of the reference's own steps, where that is not the result's.
 
     Floats: |Δ| ≤ max(relative · max(range, max|y|), 4 · |want - other|), the patterns of NaN and
     infinity equal. Integers and truth values: exact; quantized ones may be `quanta` apart.
@@ -87,6 +90,8 @@ def compare(
         reason = f"is {given}, not {type_of(want)}"
         return Check(**plain, max_error=np.inf, bound=0.0, scale=1.0, got_type=given, reason=reason)
     relative = RELATIVE.get(want.dtype.name)
+    if relative is not None and computed_in:
+        relative = max(relative, RELATIVE[computed_in])
     if want.size == 0:
         return Check(**plain, max_error=0.0, bound=0.0, scale=1.0)
     if relative is None:

@@ -134,7 +134,8 @@ def output_checks(
     ):
         order = translation.layout.io_dims(value)
         found = got.transpose(np.argsort(order)) if got.ndim == len(order) else got
-        checks.append(compare(name, expected.plain[name], found, expected.optimised[name]))
+        plain, optimised = expected.plain[name], expected.optimised[name]
+        checks.append(compare(name, plain, found, optimised, computed_in=expected.computed_in))
     return checks
 
 

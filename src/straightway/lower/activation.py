@@ -6,6 +6,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import Node, Value
+from straightway.lower.broadcast import fits
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import WIDER, is_integer, widened
@@ -114,8 +115,7 @@ def prelu(g: Builder, x: Value, slope: Value, /, *, node: Node) -> Value:
     """
     if node.op.version < BROADCASTS and slope.shape not in ((), (1,)):
         slope = g.reshape(slope, (*slope.shape, *[1] * (x.rank - 2)))
-    pairs = zip(x.shape[::-1], slope.shape[::-1], strict=False)
-    if slope.rank > x.rank or any(size not in (1, whole) for whole, size in pairs):
+    if not fits(slope, x):
         raise InvalidModel(f"the slope broadcasts to what it slopes; got {slope.type} for {x.type}")
     if slope.const is not None and not is_integer(x):
         if slope.const.size == 1:

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
+from straightway.lower.broadcast import fits
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import INT32, non_negative
@@ -198,11 +200,13 @@ def seen_keys(g: Builder, scores: Value, window: Window, offset: Value | int) ->
 
 def masked(g: Builder, scores: Value, mask: Value | None, allowed: Value | None) -> Value:
     """Add the masks; keys that a narrower mask does not reach are not seen."""
-    if mask is not None and mask.shape[-1] < scores.shape[-1]:
+    if mask is not None and mask.rank and mask.shape[-1] < scores.shape[-1]:
         missing = [(0, 0)] * (mask.rank - 1) + [(0, scores.shape[-1] - mask.shape[-1])]
         shape = (*mask.shape[:-1], missing[-1][1])
         fill = np.full(shape, False if mask.dtype == np.bool_ else -np.inf, mask.dtype)
         mask = g.CONCATENATION(mask, g.const(fill), axis=mask.rank - 1)
+    if mask is not None and not fits(mask, scores):
+        raise InvalidModel(f"a mask broadcasts to {scores.type}; got {mask.type}")
     if mask is not None and mask.dtype != np.bool_:
         scores = g.ADD(scores, mask)
         mask = None

@@ -12,6 +12,12 @@ MOST_ONES = 2**18
 FLOAT32 = np.dtype(np.float32)
 
 
+def fits(x: Value, whole: Value) -> bool:
+    """Whether `x` broadcasts to the shape of another."""
+    pairs = zip(x.shape[::-1], whole.shape[::-1], strict=False)
+    return x.rank <= whole.rank and all(size in (1, other) for size, other in pairs)
+
+
 def spread(g: Builder, x: Value, shape: tuple[int, ...]) -> Value:
     """Repeat elements so that `x` has a shape that it broadcasts to.
 

@@ -5,6 +5,7 @@ import numpy as np
 from straightway.errors import InvalidModel
 from straightway.ir import Node, TensorType, Value
 from straightway.lower.axes import counted
+from straightway.lower.broadcast import fits
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
 
@@ -86,6 +87,9 @@ def standardized(g: Builder, x: Value, axes: Axes, epsilon: float) -> tuple[Valu
 
 def affine(g: Builder, x: Value, scale: Value | None, shift: Value | None) -> Value:
     """Scale and shift, each where there is one."""
+    for given in (scale, shift):
+        if given is not None and not fits(given, x):
+            raise InvalidModel(f"a scale or a shift broadcasts to {x.type}; got {given.type}")
     x = x if scale is None else g.MUL(x, scale)
     return x if shift is None else g.ADD(x, shift)
 
@@ -198,7 +202,7 @@ def rms_normalization(
 
 
 @lower("MeanVarianceNormalization", samples=[case(x=(2, 3, 4, 5)), case(x=(2, 3, 4), axes=(1, 2))])
-def mean_variance_normalization(g: Builder, x: Value, /, axes: Axes) -> Value:
+def mean_variance_normalization(g: Builder, x: Value, /, axes: Axes = (0, 2, 3)) -> Value:
     """The deviation, not the variance, is kept off zero, by 1e-9, as ONNX's function does."""
     found = tuple(sorted(counted(axis, x.rank) for axis in axes))
     centred = g.SUB(x, g.MEAN(x, axes=found, keep_dims=True))

@@ -10,7 +10,7 @@ from functools import reduce
 
 import numpy as np
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
@@ -176,6 +176,9 @@ def quantize(
     out: list[TensorType],
 ) -> Value:
     """X / scale, rounded, plus the zero point."""
+    known = y_scale.const
+    if known is not None and not (np.isfinite(known) & (known > 0)).all():
+        raise NotYet(f"a scale is a positive number; got {known.reshape(-1)[:4]}")
     found = None if block_size else fixed(y_scale, y_zero_point, out[0].dtype)
     if found is not None and x.const is None:
         if out[0].dtype == UINT8:

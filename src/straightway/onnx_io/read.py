@@ -116,6 +116,10 @@ def _inlined(model: onnx_ir.Model, path: Path) -> onnx_ir.Model:
         ) from error
 
 
+# what onnx_ir raises for tensors whose data contradict what is declared of them
+UNREADABLE = (ValueError, TypeError, RuntimeError, OSError, AttributeError, AssertionError)
+
+
 def array(tensor: onnx_ir.TensorProtocol) -> np.ndarray:
     """Return a tensor's elements without a copy where the file allows it.
 
@@ -125,7 +129,7 @@ def array(tensor: onnx_ir.TensorProtocol) -> np.ndarray:
         return np.array(tensor.numpy(), dtype=object)
     try:
         return np.asarray(tensor.numpy())
-    except (ValueError, TypeError, RuntimeError, OSError, AttributeError) as error:
+    except UNREADABLE as error:
         raise ValueError(_first_line(error)) from error
 
 
