@@ -15,7 +15,7 @@ from straightway.flow.translate import LoweredTwice, lowered_twice, read
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph, Node, Value
 from straightway.onnx_io.write import to_bytes
-from straightway.quant import assignment, filters, rounded_model
+from straightway.quant import assignment, filters, respelling, rounded_model
 from straightway.quant.assignment import Range
 from straightway.quant.edges import FLOAT32
 from straightway.quant.ranges import PERCENTILE, range_of
@@ -99,7 +99,7 @@ def quantize(
         asked.calibration, read(path, shapes), pictures=asked.pictures, random=asked.random
     )
     range_of(NOTHING_SEEN, asked.method, percentile=asked.percentile)  # checks them
-    lowered = lowered_twice(read(path, shapes))
+    lowered = lowered_twice(read(path, shapes), respelling.run)
     _check_names(path, lowered, asked.keep_float)
     with Child(engines=["onnxruntime"]) as child:
         found = _quantized(path, lowered, samples, asked, child)
@@ -152,7 +152,9 @@ def _quantized(
         groups = [[plain.names[v] for v in group] for group in _groups(values)]
         seen, first = _observe(Observer(child, float_path, groups), samples, asked)
         ranges = {v.name: asked_range(seen, plain.names[v], asked) for v in plain.names}
-        given = assignment.assign(graph, ranges, lowered.hidden, frozenset(asked.keep_float))
+        given = assignment.assign(
+            graph, ranges, lowered.hidden, frozenset(asked.keep_float), lowered.lowered.makers
+        )
         stored = filters.store(graph, given, per_channel=asked.per_channel)
         made = rounded_model.rounded(source, lowered.lowered, given, stored)
         data = to_bytes(made.graph, OPSET, _notes(path, samples, asked))

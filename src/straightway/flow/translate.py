@@ -1,7 +1,7 @@
 """ONNX to TFLite without running anything: ingest, passes, lowering, layout, writing."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -256,13 +256,17 @@ class LoweredTwice:
     hidden: frozenset[str]
 
 
-def lowered_twice(source: Graph) -> LoweredTwice:
+def lowered_twice(source: Graph, respell: Callable[[Graph], None]) -> LoweredTwice:
     """Lower an ingested graph of known shapes, before its ops are joined and as if they were.
+
+    `respell` changes what is lowered before.
 
     Raises Unsupported for all refused nodes together.
     """
     preparation.before(source)
     first, second = (_lowered(source) for _ in range(2))
+    for one in (first, second):
+        respell(one.graph)
     preparation.after(second.graph)
     left = {value.name for value in second.graph.values()}
     hidden = frozenset(value.name for value in first.graph.values()) - left

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from straightway.ir import Graph, Node, Value
-from straightway.quant import average
+from straightway.quant import average, region
 from straightway.quant.edges import FLOAT32
-from straightway.quant.integer import AVERAGES, limits, picks
+from straightway.quant.integer import AVERAGES, DIVISOR, divides_by_runtime, limits, picks
 from straightway.quant.scheme import INT8, Scheme, fixed_scheme
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
@@ -41,14 +41,21 @@ def assign(
     ranges: Mapping[str, Range],
     hidden: AbstractSet[str],
     keep_float: AbstractSet[str] = frozenset(),
+    makers: Mapping[Node, Node] | None = None,
 ) -> Assignment:
     """Give each value that is stored in eight bits a scheme.
 
     `ranges` are those observed, by name; `hidden` the values that vanish; `keep_float` names nodes
-    that stay in floats.
+    that stay in floats; `makers` has the model's node of each op.
     """
     implied = frozenset(v.name for node in graph.nodes for v in _limited(graph, node))
-    found = _Assigner(graph=graph, ranges=ranges, hidden=hidden | implied, keep_float=keep_float)
+    found = _Assigner(
+        graph=graph,
+        ranges=ranges,
+        hidden=hidden | implied,
+        keep_float=keep_float,
+        makers=makers or {},
+    )
     return found.run()
 
 
@@ -77,6 +84,8 @@ def why_float(node: Node) -> str:
     row = ROWS.get(node.op.name)
     if row is None or row.quant in ("float", "int") or INT8 not in row.quantized:
         return f"TFLite's {node.op.name} has no 8-bit kernel"
+    if divides_by_runtime(node):
+        return DIVISOR
     if row.quant == "weights":
         given = node.inputs[1:3]
         if any(v is not None and v.const is None for v in given):
@@ -90,6 +99,7 @@ class _Assigner:
     ranges: Mapping[str, Range]
     hidden: AbstractSet[str]
     keep_float: AbstractSet[str]
+    makers: Mapping[Node, Node]
     parents: dict[Value, Value] = field(default_factory=dict)
     symmetric: set[Value] = field(default_factory=set)
     fixed: dict[Value, Scheme] = field(default_factory=dict)
@@ -98,6 +108,7 @@ class _Assigner:
     def run(self) -> Assignment:
         """Find groups, then one scheme for each."""
         floats = {node: why for node in self.graph.nodes if (why := self.reason(node))}
+        region.grow(self.graph, floats, self.makers)
         stored = {v for v in self.graph.values() if self.is_stored(v, floats)}
         for node in self.graph.nodes:
             self.join(node, floats, stored)

@@ -399,6 +399,15 @@ def factor(node: Node) -> tuple[Value, float] | None:
     return (x, number) if fits else None
 
 
+DIVISOR = "TFLite's 8-bit DIV fails where a divisor rounds to zero"
+
+
+def divides_by_runtime(node: Node) -> bool:
+    """Whether a node divides by what is not known to differ from zero (kernels/div.cc: EvalQuantized)."""
+    divisor = node.operands()[1] if is_op(node, "DIV") else None
+    return divisor is not None and (divisor.const is None or not np.all(divisor.const))
+
+
 def takes(node: Node, scheme: Scheme) -> bool:
     """Whether the kernel has a version for these integers."""
     return scheme.dtype in ROWS[node.op.name].quantized
@@ -431,6 +440,8 @@ def why_float(node: Node) -> str:
     row = ROWS.get(node.op.name)
     if row is None or row.quant in ("float", "int") or is_op(node, "QUANTIZE", "DEQUANTIZE"):
         return f"TFLite's {node.op.name} has no 8-bit kernel"
+    if divides_by_runtime(node):
+        return DIVISOR
     real = floats(node)
     data = real[:1] if row.quant == "weights" else real
     sources = [stored(v) for v in data if v.const is None]

@@ -1,0 +1,44 @@
+"""Ops in words that XNNPACK runs with integers.
+
+before                       after
+  %y = HARD_SWISH(%x)          %a = RELU6(ADD(%x, const 3))
+                               %y = MUL(%x, MUL(%a, const 1/6))
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from straightway.ir import Graph, Node, Op, Value, edit
+from straightway.quant.edges import is_op
+
+PLAIN = {"activation": "NONE"}
+
+
+def run(graph: Graph) -> None:
+    """Respell what XNNPACK's delegate leaves to TFLite's own kernels, which cuts its partitions."""
+    for node in graph.nodes:
+        if is_op(node, "HARD_SWISH"):
+            _hard_swish(graph, node)
+
+
+def _hard_swish(graph: Graph, node: Node) -> None:
+    (x,) = node.operands()
+    shifted = _made(graph, node, "ADD", [x, _number(graph, 3.0)], {**PLAIN, "pot_scale": False})
+    clipped = _made(graph, node, "RELU6", [shifted], {})
+    gate = _made(graph, node, "MUL", [clipped, _number(graph, 1 / 6)], PLAIN)
+    edit.replace(node, [_made(graph, node, "MUL", [x, gate], PLAIN)])
+
+
+def _made(
+    graph: Graph, node: Node, name: str, inputs: list[Value], attrs: Mapping[str, Any]
+) -> Value:
+    result = Value(graph.fresh(f"{node.output.name}/{name.lower()}"), node.output.type)
+    op = Op(dialect="tflite", name=name)
+    made = Node(op, inputs, [result], dict(attrs), name=node.name, origins=node.origins)
+    return edit.insert(graph, made, node).output
+
+
+def _number(graph: Graph, number: float) -> Value:
+    return edit.constant(graph, np.array(number, np.float32), "number")
