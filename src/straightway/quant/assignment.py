@@ -108,6 +108,7 @@ class _Assigner:
     def run(self) -> Assignment:
         """Find groups, then one scheme for each."""
         floats = {node: why for node in self.graph.nodes if (why := self.reason(node))}
+        floats |= region.normalizers(self.graph)
         region.grow(self.graph, floats, self.makers)
         stored = {v for v in self.graph.values() if self.is_stored(v, floats)}
         for node in self.graph.nodes:

@@ -1,4 +1,8 @@
-"""Ops that gain nothing by integers, because their neighbours compute with floats.
+"""Ops that are better off with floats: normalisations, and what has floats all around.
+
+Eight bits hold a variance, its root and the inverse of that badly: these span orders of magnitude, and
+differences of near numbers lose what is left. So what is computed for a divisor or a root alone, and
+what is scaled by it, computes with floats.
 
 Each border between integers and floats costs a conversion of its bytes. What is cheap itself changes
 sides where that saves bytes; between ops of one node of the model, such as a normalisation, already
@@ -8,11 +12,58 @@ where it costs none, since floats lose nothing.
 from collections.abc import Mapping
 
 from straightway.ir import Graph, Node, Value
-from straightway.quant.edges import FLOAT32
+from straightway.quant.edges import FLOAT32, is_op
+from straightway.quant.integer import DIVISOR, divides_by_runtime
 from straightway.tflite.rows import ROWS
 
+ROOT = "a root needs more than eight bits"
+FOR_ROOT = "it is computed for a root or a divisor, which need more than eight bits"
+BY_ROOT = "it is scaled by an inverse, which needs more than eight bits"
+ROOTS = ("SQRT", "RSQRT")
+REDUCTIONS = ("MEAN", "SUM")
+RENAMES = ("RESHAPE", "TRANSPOSE", "BROADCAST_TO")
+CHEAP = ("elementwise", "reduce", "rename", "along")
 BETWEEN = "its neighbours compute with floats, and conversions would cost more"
 MOST_ROUNDS = 16
+
+
+def normalizers(graph: Graph) -> dict[Node, str]:
+    """Roots, divisors, what is computed for them alone, and what they scale."""
+    found: dict[Node, str] = {}
+    for node in graph.nodes:
+        if is_op(node, *ROOTS) or divides_by_runtime(node):
+            found.setdefault(node, DIVISOR if is_op(node, "DIV") else ROOT)
+            _behind(node.operands()[-1], found)
+            _scaled(node.output, found)
+    return found
+
+
+def _behind(value: Value, found: dict[Node, str]) -> None:
+    """What is computed for nothing else, and reductions, which give few numbers."""
+    node = value.producer
+    if node is None or node in found or not _is_cheap(node):
+        return
+    if is_op(node, *REDUCTIONS) or all(user in found for user in value.users()):
+        found[node] = FOR_ROOT
+        for operand in node.operands():
+            _behind(operand, found)
+
+
+def _scaled(value: Value, found: dict[Node, str]) -> None:
+    """Products by an inverse, up to the first with something else that is computed."""
+    for user in value.users():
+        if user in found or not is_op(user, "MUL", "DIV", *RENAMES):
+            continue
+        found[user] = BY_ROOT
+        others = [v for v in user.operands() if v is not value and v.const is None]
+        if not others or value.producer is None:
+            _scaled(user.output, found)
+
+
+def _is_cheap(node: Node) -> bool:
+    row = ROWS.get(node.op.name)
+    real = any(v.dtype == FLOAT32 for v in node.operands())
+    return row is not None and real and row.quant != "weights" and row.layout in CHEAP
 
 
 def grow(graph: Graph, floats: dict[Node, str], makers: Mapping[Node, Node]) -> None:
