@@ -36,6 +36,7 @@ from straightway.tflite.read import OperatorEntry, Subgraph, TensorEntry
 Arrays = Mapping[str, np.ndarray]
 OURS, PEER, RIVAL, FLOAT = "straightway", "onnxruntime", "onnx2tf", "float"
 EVALUATION = 24
+PER_CHANNEL_SINCE = 13
 RACES = 3
 BORDERS = ("QUANTIZE", "DEQUANTIZE")
 RIVAL_TIMEOUT_S = 900
@@ -113,7 +114,12 @@ def peer(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path)
     q.quantize_static(
         str(prepared), str(made), Reader(), quant_format=q.QuantFormat.QDQ, per_channel=True,
         activation_type=q.QuantType.QInt8, weight_type=q.QuantType.QInt8,
-        extra_options={"WeightSymmetric": True, "ActivationSymmetric": False},
+        # without the last it stops at a bias of one element (qdq_quantizer.py:490, version 1.32)
+        extra_options={
+            "WeightSymmetric": True,
+            "ActivationSymmetric": False,
+            "QDQDisableWeightAdjustForInt32Bias": entry.name == "magika_v3",
+        },
     )  # fmt: skip
     straightway.convert(made, folder / "peer.tflite", verify=False, shapes=entry.shapes)
     return folder / "peer.tflite"
@@ -121,7 +127,7 @@ def peer(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path)
 
 def fixed_copy(model: Path, entry: corpus.Entry, target: Path) -> Path:
     """The model with its inputs' shapes written into it."""
-    import onnx  # noqa: PLC0415 - here only
+    import onnx.version_converter  # noqa: PLC0415 - here only
 
     proto = onnx.load(str(model))
     for one in proto.graph.input:
@@ -133,6 +139,8 @@ def fixed_copy(model: Path, entry: corpus.Entry, target: Path) -> Path:
     for one in proto.graph.output:
         one.type.tensor_type.ClearField("shape")
     del proto.graph.value_info[:]
+    if next(one.version for one in proto.opset_import if not one.domain) < PER_CHANNEL_SINCE:
+        proto = onnx.version_converter.convert_version(proto, PER_CHANNEL_SINCE)
     onnx.save(proto, str(target))
     return target
 
@@ -288,7 +296,7 @@ def race(result: Model, paths: Mapping[str, Path], arrays: Arrays) -> None:
         Entrant(
             engine="litert",
             path=paths[label],
-            inputs={str(k): a for k, a in enumerate(feeds_of(paths[label], arrays))},
+            inputs=dict(zip(names_of(paths[label]), feeds_of(paths[label], arrays), strict=True)),
         )
         for label in labels
     ]
@@ -300,6 +308,13 @@ def race(result: Model, paths: Mapping[str, Path], arrays: Arrays) -> None:
     for file in result.files:
         if file.label in times:
             file.median_ns = min(times[file.label])
+
+
+def names_of(path: Path) -> list[str]:
+    """The names of a file's inputs: of its signature, else of the tensors."""
+    found = describe(path)
+    known = {k: name for one in found.signatures[:1] for name, k in one.inputs.items()}
+    return [known.get(index, found.main.tensors[index].name) for index in found.main.inputs]
 
 
 def show(models: Sequence[Model], console: Console) -> None:
