@@ -31,6 +31,7 @@ from fuzz.mutate import mutated
 from fuzz.seeds import seeds
 from straightway.errors import InvalidModel, InvalidRequest, Mismatch, ToolFailed, Unsupported
 from straightway.flow.convert import convert
+from straightway.flow.reference import NO_KERNEL
 from straightway.run.process import Child
 
 ENGINES = ("litert", "onnxruntime")
@@ -78,7 +79,7 @@ def attempt(path: Path, child: Child | None) -> str:
     except CLEAN as error:
         return f"={type(error).__name__}"
     except ToolFailed as error:
-        if "NOT_IMPLEMENTED" in str(error):
+        if any(limit in str(error) for limit in NO_KERNEL):
             return "=unknown to onnxruntime"
         if str(error).startswith("onnxruntime on") and "ended with signal" in str(error):
             return "=the end of onnxruntime"

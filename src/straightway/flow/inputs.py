@@ -86,6 +86,8 @@ def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
         if _is_scattered(value):
             return _distinct(value, limit, rng).astype(dtype)
         return np.asarray(rng.integers(0, limit, shape)).astype(dtype)
+    if any(node.op.name == "OneHot" and position == 0 for node, position in value.uses):
+        return np.asarray(rng.integers(0, index_limit(value), shape)).astype(dtype)
     return np.asarray(rng.random(shape)).astype(dtype)
 
 

@@ -36,11 +36,13 @@ class Reference:
     """What onnxruntime gives for one set of inputs, optimised and not.
 
     `computed_in`: the type in which ONNX's evaluator computed instead, if that is narrower than float32.
+    Numpy widens some results of whole numbers: `widened` says that it was the evaluator.
     """
 
     optimised: Mapping[str, np.ndarray]
     plain: Mapping[str, np.ndarray]
     computed_in: str = ""
+    widened: bool = False
 
 
 class Oracle:
@@ -108,7 +110,12 @@ def references(oracle: Oracle, sets: Sequence[Arrays]) -> list[Reference]:
             f"{one_line(error)}; --no-verify writes the file without a comparison"
         ) from error
     return [
-        Reference(optimised=o, plain=p, computed_in=narrowest(arrays) if oracle.note else "")
+        Reference(
+            optimised=o,
+            plain=p,
+            computed_in=narrowest(arrays) if oracle.note else "",
+            widened=bool(oracle.note),
+        )
         for o, p, arrays in zip(optimised, plain, sets, strict=True)
     ]
 

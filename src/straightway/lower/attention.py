@@ -61,7 +61,12 @@ def both(g: Builder, a: Value | None, b: Value | None) -> Value | None:
             lambda qk_matmul_output_mode: PRODUCT <= qk_matmul_output_mode <= WEIGHTS,
             "qk_matmul_output_mode is 0, 1, 2 or 3; got {qk_matmul_output_mode}",
             kernel="onnx/docs/Operators.md#Attention",
-        )
+        ),
+        need(
+            lambda softcap: softcap >= 0,
+            "softcap is 0, for none, or positive; got {softcap}",
+            kernel="onnx/docs/Operators.md#Attention",
+        ),
     ],
     samples=[
         case(q=QUERY, k=KEY, v=(2, 4, 5, 6), opset=NEWEST),
@@ -115,7 +120,10 @@ def both(g: Builder, a: Value | None, b: Value | None) -> Value | None:
             for mode in (PRODUCT, CAPPED, MASKED, WEIGHTS)
         ),
     ],
-    refuses=[case(q=QUERY, k=KEY, v=KEY, qk_matmul_output_mode=-1, opset=NEWEST)],
+    refuses=[
+        case(q=QUERY, k=KEY, v=KEY, qk_matmul_output_mode=-1, opset=NEWEST),
+        case(q=QUERY, k=KEY, v=KEY, softcap=-1.0, opset=NEWEST),
+    ],
 )
 def attention(  # noqa: PLR0917 - the signature is the schema
     g: Builder,

@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import Value
+from straightway.lower.broadcast import fits
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower
 
@@ -128,6 +130,8 @@ def gemm(
         result = linear(g, columns, scaled(g, rows, alpha), 0)
     else:
         result = scaled(g, g.BATCH_MATMUL(rows, columns), alpha)
+    if bias is not None and not fits(bias, result):
+        raise InvalidModel(f"the bias broadcasts to {result.type}; got {bias.type}")
     return result if bias is None else g.ADD(result, bias)
 
 

@@ -158,4 +158,5 @@ def window_function(
         g.MUL(g.COS(g.MUL(places, g.DIV(2 * math.pi * k, steps))), weight)
         for k, weight in enumerate(weights, 1)
     ]
-    return g.cast(g.ADD(reduce(g.ADD, waves), level), kind.dtype)
+    waves[0] = g.ADD(waves[0], level)  # in the order of ONNX's definition: the least sums cancel
+    return g.cast(reduce(g.ADD, waves), kind.dtype)

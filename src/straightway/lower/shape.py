@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.broadcast import FLOAT32, spread
@@ -44,6 +45,8 @@ def reshape(
     out: list[TensorType],
 ) -> Value:
     """The result's type is known, however its shape was computed."""
+    if x.known_type.size != out[0].size:
+        raise InvalidModel(f"{x.type} has other elements than {out[0]}")
     return g.reshape(x, out[0].dims)
 
 

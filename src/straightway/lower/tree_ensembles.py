@@ -134,6 +134,13 @@ class Reached:
         return g.reshape(weights, shape)
 
 
+def from_float64(x: Value) -> bool:
+    """Whether what is computed in float32 was float64 in the model."""
+    maker = x.producer
+    source = maker.inputs[0] if maker is not None and maker.op.name == "CAST" else x
+    return source is not None and source.dtype == np.float64
+
+
 def descended(g: Builder, x: Value, forest: Forest) -> Reached:
     """Features, a row for each example, to leaves. Whole numbers are compared as float32."""
     wide = g.cast(x, FLOAT)
@@ -254,6 +261,12 @@ class Classes:
             "a classifier chooses among two or more classes; got {classes.count}",
             possible=True,
         ),
+        need(
+            lambda x: not from_float64(x),
+            "labels of float64 features are decided by sums in float64; got {x.type}",
+            remedy="cast the features to float32",
+            possible=True,
+        ),
     ],
     samples=[
         case(x=EXAMPLES, outputs=2, **TREES, **FIRST),
@@ -277,6 +290,7 @@ class Classes:
         case(x=EXAMPLES, outputs=2, **TREES, **FIRST, base_values=(0.25, 0.5)),
         case(x=EXAMPLES, outputs=2, **TREES, **FIRST, post_transform="PROBIT"),
         case(x=EXAMPLES, outputs=2, **TREES, **BOTH),
+        case(x=run(EXAMPLES.array, np.float64), outputs=2, **TREES, **FIRST),
         case(x=EXAMPLES, outputs=2, **TREES, **{**BOTH, "class_ids": (0, 1, 0, 1, 0)}),
     ],
 )

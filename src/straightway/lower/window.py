@@ -64,10 +64,11 @@ class Window:
         found = []
         for d in range(count):
             before, after = pads[d], pads[d + count]
-            if outs[d] < 1 <= sizes[d]:
+            extent = (kernel[d] - 1) * dilations[d] + 1
+            room = sizes[d] + (max(before + after, 0) if self.auto_pad == "NOTSET" else extent)
+            if sizes[d] and (outs[d] < 1 or room < extent):
                 raise InvalidModel(f"a window of {kernel[d]} does not fit into {sizes[d]} elements")
             if self.auto_pad != "NOTSET":
-                extent = (kernel[d] - 1) * dilations[d] + 1
                 total = max((outs[d] - 1) * strides[d] + extent - sizes[d], 0)
                 before, after = divide(total, self.auto_pad)
             found.append(
