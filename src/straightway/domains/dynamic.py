@@ -217,6 +217,7 @@ class _Unifier:
             found = [explain(sample, self.sources) for sample in samples]
             exact = exact and all(size is not None for size in found)
             shape = tuple(s.at(shown) if s is not None else 0 for s in found)
+            exact = exact and min(shape) > 0
             table[values[0]] = (
                 shape,
                 tuple(-1 if len(set(s)) > 1 else s[0] for s in samples),

@@ -63,8 +63,11 @@ def _row(rng: random.Random, sizes: range, others: Sequence[tuple[int, ...]]) ->
 
 
 def checked(symbols: Symbols, samples: Sequence[Sizes]) -> dict[str, int]:
-    """Sizes that are in no sample: the last ones, at a batch of one."""
-    return {s: 1 if is_batch(uses) else samples[POINTS][s] for s, uses in symbols.items()}
+    """Sizes that are in no sample: the last ones, at a batch of one where batches may be small."""
+    last = samples[POINTS]
+    alone = all(map(is_batch, symbols.values()))
+    large = alone and min(last.values()) >= LADDERS[0].start
+    return {s: 1 if is_batch(uses) and not large else last[s] for s, uses in symbols.items()}
 
 
 def filled(declared: Graph, symbols: Symbols, sizes: Sizes) -> Shapes:
