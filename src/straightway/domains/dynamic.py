@@ -87,7 +87,7 @@ class _Unifier:
                 continue
             if any(n.attrs.get(key) != first.attrs[key] for n in nodes):
                 raise NotYet(f"{first.op.name} '{first.name}': {key} depends on an open dimension")
-        if first.op.name == "SLICE" and self.slice_to_the_end(nodes):
+        if first.op.name in ("SLICE", "STRIDED_SLICE") and self.slice_to_the_end(nodes):
             return
         for index, values in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
             arrays = [v.const for v in values if v is not None and v.const is not None]
@@ -169,36 +169,38 @@ class _Unifier:
         ]
 
     def slice_to_the_end(self, nodes: Nodes) -> bool:
-        """Write a SLICE that leaves as much at the end of open dimensions as STRIDED_SLICE.
+        """Count from the end where a slice leaves as much there of open dimensions, if it does.
 
-        XNNPACK's delegate takes no SLICE of size -1 (xnnpack_delegate.cc, VisitSliceNode), but masks.
+        That is STRIDED_SLICE with masks: XNNPACK's delegate takes no SLICE of size -1
+        (xnnpack_delegate.cc, VisitSliceNode).
         """
-        begins, sizes = ([node.inputs[k] for node in nodes] for k in (1, 2))
-        if any(v is None or v.const is None for v in (*begins, *sizes)):
+        first = nodes[0]
+        operands = [[node.inputs[k] for node in nodes] for k in (1, 2)]
+        if any(v is None or v.const is None for values in operands for v in values):
             return False
-        starts = [np.asarray(v.const) for v in begins if v is not None]
-        counts = [np.asarray(v.const) for v in sizes if v is not None]
-        opened = [k for k, size in enumerate(zip(*counts, strict=True)) if len(set(size)) > 1]
+        starts, ends = ([np.asarray(v.const) for v in values if v] for values in operands)
+        if first.op.name == "SLICE":
+            ends = [start + count for start, count in zip(starts, ends, strict=True)]
+        opened = [k for k, end in enumerate(zip(*ends, strict=True)) if len(set(end)) > 1]
         if not opened or not _alike(starts):
             return False
         shapes = [np.array(node.operands()[0].shape) for node in nodes]
-        left = [
-            shape - start - count
-            for shape, start, count in zip(shapes, starts, counts, strict=True)
-        ]
+        left = [shape - end for shape, end in zip(shapes, ends, strict=True)]
         if any((other[opened] != left[0][opened]).any() for other in left):
             return False
-        ends = starts[0] + counts[0]
-        ends[opened] = -left[0][opened]
-        mask = sum(1 << d for d in opened if not ends[d])
-        self.stride(nodes[0], ends, mask)
+        found = ends[0].copy()
+        found[opened] = -left[0][opened]
+        self.stride(first, found, sum(1 << d for d in opened if not found[d]))
         return True
 
     def stride(self, node: Node, ends: np.ndarray, mask: int) -> None:
-        """Make a STRIDED_SLICE of a SLICE."""
+        """Make a STRIDED_SLICE with these ends."""
+        edit.set_input(node, 2, edit.constant(self.first, ends.astype(np.int32), "end"))
+        if node.op.name == "STRIDED_SLICE":
+            node.attrs["endMask"] = node.attrs.get("endMask", 0) | mask
+            return
         node.op = replace(node.op, name="STRIDED_SLICE")
         node.attrs = {**dict.fromkeys(MASKS, 0), "endMask": mask}
-        edit.set_input(node, 2, edit.constant(self.first, ends.astype(np.int32), "end"))
         node.inputs.append(None)
         edit.set_input(node, 3, edit.constant(self.first, np.ones_like(ends, np.int32), "strides"))
 

@@ -123,7 +123,9 @@ class Realizer:
         if symbols is None:
             raise ValueError(f"{node} can't run in {mode}")
         axes = self.axes(node, mode, symbols)
-        elementwise = ROWS[node.op.name].layout == "elementwise"
+        # a constant alone gives the result its dimensions
+        variable_ones = any(v.const is None for v in node.operands())
+        elementwise = ROWS[node.op.name].layout == "elementwise" and variable_ones
         operands: list[Value | None] = []
         for value in node.inputs:
             if value is None or value not in sequences:

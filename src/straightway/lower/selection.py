@@ -14,6 +14,8 @@ from straightway.lower.builder import Builder
 MOST_JOINED = 5
 # A strided selection by RESHAPE and SLICE needs a dimension more, of XNNPACK's six.
 MOST_DELEGATED_RANK = 6
+# kernels/strided_slice.cc: Prepare
+MOST_STRIDED_RANK = 5
 
 
 def crop(g: Builder, x: Value, begin: Sequence[int], size: Sequence[int]) -> Value:
@@ -95,6 +97,8 @@ def every(g: Builder, x: Value, axis: int, places: range) -> Value:
     count, step = len(places), places.step
     if step == 1 or count == 1:
         return part(g, x, axis, places.start, count)
+    if g.open_dims:  # how many are left over depends on the size
+        return _strided(g, x, axis, places)
     offset = max(places.start + count * step - x.shape[axis], 0)  # so that the last group is whole
     if x.dtype != FLOAT32 or offset > min(places.start, step - 1) or x.rank >= MOST_DELEGATED_RANK:
         return _strided(g, x, axis, places)
@@ -107,12 +111,23 @@ def every(g: Builder, x: Value, axis: int, places: range) -> Value:
 
 def _strided(g: Builder, x: Value, axis: int, places: range) -> Value:
     """STRIDED_SLICE of the axis alone, what is outside and inside it as one dimension each."""
+    last = places[-1] + 1
+    end = x.shape[axis] if last - 1 + places.step >= x.shape[axis] else last
+    if g.open_dims and x.rank <= MOST_STRIDED_RANK:
+        whole = range(x.rank)
+        return g.STRIDED_SLICE(
+            x,
+            begin=tuple(places.start if k == axis else 0 for k in whole),
+            end=tuple(end if k == axis else x.shape[k] for k in whole),
+            strides=tuple(places.step if k == axis else 1 for k in whole),
+            end_mask=(0,) * x.rank,
+        )
     outer, inner = x.shape[:axis], x.shape[axis + 1 :]
     flat = g.reshape(x, (math.prod(outer), x.shape[axis], math.prod(inner)))
     found = g.STRIDED_SLICE(
         flat,
         begin=(0, places.start, 0),
-        end=(flat.shape[0], places[-1] + 1, flat.shape[2]),
+        end=(flat.shape[0], end, flat.shape[2]),
         strides=(1, places.step, 1),
         end_mask=(0, 0, 0),
     )
