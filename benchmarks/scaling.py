@@ -77,7 +77,9 @@ def main() -> None:
             steps_s = convert(path, verify=False).translation.steps_s
             total_s = sum(steps_s.values())
             parts = ", ".join(f"{name} {s:.2f}" for name, s in steps_s.items())
-            print(f"{size:6} nodes: {total_s:6.2f} s, {1e3 * total_s / size:.2f} ms a node ({parts})")
+            print(
+                f"{size:6} nodes: {total_s:6.2f} s, {1e3 * total_s / size:.2f} ms a node ({parts})"
+            )
 
 
 if __name__ == "__main__":

@@ -286,6 +286,8 @@ def test_inspect_exits_with_3_and_names_everything_that_is_refused(run, tmp_path
     result = run("inspect", path)
     assert result.exit_code == 3
     assert "refused: 2 of 3 nodes" in result.stdout
+    assert "what works: export it as standard ONNX ops" in result.stdout
+    assert "not judged" in result.stdout
     assert "[red]first" in "".join(result.stdout.split())
     told = json.loads(run("inspect", path, "--json").stdout)
     assert [fate["refused"] != "" for fate in told["nodes"]] == [True, False, True]

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -21,6 +21,22 @@ from straightway.cli.app import (
     result_console,
 )
 from straightway.report.quantity import printable
+
+if TYPE_CHECKING:
+    from straightway.flow.inspect import Fate
+
+
+def _becomes(fate: "Fate") -> str:
+    if fate.refused:
+        return "refused"
+    return ", ".join(fate.becomes) or ("not judged" if fate.waits else "constant or none")
+
+
+def _remark(fate: "Fate") -> str:
+    """What stands against it or is special about it, and the user's own line where there is one."""
+    delegate = f"not delegated: {fate.delegate}" if fate.delegate else ""
+    refused = "see below" if fate.refused else ""
+    return "; ".join(filter(None, (refused, fate.numbers, delegate, fate.source)))
 
 
 @app.command("inspect")
@@ -45,14 +61,13 @@ def command(
             }
         )
     else:
-        table = Table("node", "operator", "becomes", "remark")
+        table = Table("node", "operator", "becomes", "stored as", "remark")
         for fate in found.fates:
-            becomes = ", ".join(fate.becomes) or ("refused" if fate.refused else "constant or none")
-            remark = fate.refused or (f"not delegated: {fate.delegate}" if fate.delegate else "")
-            remark += f" ({fate.remedy})" if fate.remedy else ""
-            remark += f" [{fate.source}]" if fate.source and fate.refused else ""
-            table.add_row(*map(printable, (fate.node, fate.op, becomes, remark)))
+            cells = (fate.node, fate.op, _becomes(fate), fate.layout, _remark(fate))
+            table.add_row(*map(printable, cells))
         result_console().print(table)
+        if found.causes:
+            print_lines(found.causes)
         print_lines(found.verdict)
     if found.refusals:
         raise typer.Exit(3)

@@ -1,30 +1,44 @@
 """`inspect`: what is in a model, and what will become of each node, without running anything."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
-from straightway.errors import Unsupported
+from straightway.errors import InvalidModel, Unsupported
 from straightway.flow.blame import blamed
 from straightway.flow.convert import Request, translated, within_memory
-from straightway.flow.translate import Translation, read
-from straightway.ir import Node, Source
+from straightway.flow.suggestion import candidates
+from straightway.flow.translate import Translation, grouped, read
+from straightway.ingest.shapes import open_dims
+from straightway.ir import Graph, Node, Source, TensorType
+from straightway.lower import preparation
+from straightway.lower.lowering import Lowered, lower_graph
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
+
+# How many sizes of open dimensions are tried to say what becomes of a refused model's other nodes.
+MOST_SIZES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
     """One node of the model: the TFLite ops that compute it, and where these run.
 
-    `becomes` is empty for a node that was folded into constants or took no op; `delegate` says why
-    XNNPACK leaves its ops out ("" where it takes them); `refused` says why it can't become an op.
+    `becomes` is empty for a node that was folded into constants or took no op; `waits` for one that
+    was not looked at, since what it reads is refused. `layout` is the order in which the file stores
+    the model's dimensions of the result, without those of size 1, and "" where that is their own;
+    `numbers` says in which other type it is computed, or what else its lowering says. `delegate` says
+    why XNNPACK leaves its ops out ("" where it takes them); `refused` why it can't become an op.
     """
 
     node: str
     op: str
     source: str
     becomes: tuple[str, ...] = ()
+    waits: bool = False
+    layout: str = ""
+    numbers: str = ""
     delegate: str = ""
     refused: str = ""
     remedy: str = ""
@@ -50,6 +64,11 @@ class Inspection:
             text += f"; XNNPACK leaves out ops of {len(outside)} nodes"
         return text
 
+    @property
+    def causes(self) -> str:
+        """The refused nodes by cause, each with what works instead; "" where there is none."""
+        return grouped(len(self.fates), self.refusals) if self.refusals else ""
+
 
 def inspect(model: Path, request: Request) -> Inspection:
     """Say what becomes of each node. Raises InvalidModel; Unsupported where shapes can't stay open."""
@@ -60,20 +79,24 @@ def inspect(model: Path, request: Request) -> Inspection:
 def _inspected(model: Path, request: Request) -> Inspection:
     source = read(model, request.declared)
     nodes = list(source.nodes)
+    source_types = {n.name: n.outputs[0].type for n in nodes if n.outputs}
     names = [(node.name, str(node.op), min(node.origins, default=Source())) for node in nodes]
     try:
         done = translated(model, source, request)
     except Unsupported as error:
         if not any(remark.op for remark in error.remarks):
             raise
-        return _refused(model, names, error.remarks)
-    ops = _ops_by_node(done)
+        return _refused(model, names, error.remarks, _lowered_apart(model, request))
+    ops = _ops_by_node(done.layout.graph)
+    layouts, numbers = _layouts(done), _numbers(done, source_types, ops)
     fates = tuple(
         Fate(
             node=name,
             op=op,
             source=str(place),
-            becomes=tuple(dict.fromkeys(n.op.name for n in ops.get(name, ()))),
+            becomes=_kinds(ops.get(name, ())),
+            layout=layouts.get(name, ""),
+            numbers=numbers.get(name, ""),
             delegate=_left_out(ops.get(name, ())),
         )
         for name, op, place in names
@@ -81,9 +104,58 @@ def _inspected(model: Path, request: Request) -> Inspection:
     return Inspection(model=model, fates=fates, plan=done.layout.plan.verdict(), refusals=())
 
 
-def _ops_by_node(done: Translation) -> Mapping[str, Sequence[Node]]:
+def _kinds(ops: Sequence[Node]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(node.op.name for node in ops))
+
+
+def _layouts(done: Translation) -> Mapping[str, str]:
+    """Where a node's first result lies in another order than the model's, by the node's name."""
+    found = {}
+    for node in done.source.nodes:
+        logical = done.lowered.values.get(node.outputs[0]) if node.outputs else None
+        place = done.layout.places.get(logical) if logical is not None else None
+        if place is not None:
+            dims = [atom[0] for dim in place.form for atom in dim]
+            if dims != sorted(dims):
+                found[node.name] = ", ".join(map(str, dict.fromkeys(dims)))
+    return found
+
+
+def _numbers(
+    done: Translation, types: Mapping[str, TensorType | None], ops: Mapping[str, Sequence[Node]]
+) -> Mapping[str, str]:
+    """What is not computed in the model's own type, and what lowerings say of their nodes."""
+    found: dict[str, list[str]] = {}
+    for name, kind in types.items():
+        made = ops.get(name, ())
+        stored = made[-1].outputs[0].type if made and made[-1].outputs else None
+        if kind is None or stored is None or kind.dtype == stored.dtype:
+            continue
+        if "float" in kind.dtype.name:
+            found[name] = [f"{kind.dtype.name} computed in {stored.dtype.name}"]
+    for remark in done.lowered.remarks:
+        if remark.node in types:
+            found.setdefault(remark.node, []).append(remark.text)
+    return {name: "; ".join(dict.fromkeys(texts)) for name, texts in found.items()}
+
+
+def _lowered_apart(model: Path, request: Request) -> Lowered | None:
+    """What the nodes become that are not refused, at sizes of open dimensions that the model takes."""
+    declared = read(model, request.declared)
+    given = dict(request.fixed.shapes)
+    for shapes in islice(candidates(declared), MOST_SIZES) if open_dims(declared) else ({},):
+        try:
+            source = read(model, replace(request.fixed, shapes={**given, **shapes}))
+            preparation.before(source)
+            return lower_graph(source)
+        except (Unsupported, InvalidModel):
+            continue
+    return None
+
+
+def _ops_by_node(graph: Graph) -> Mapping[str, Sequence[Node]]:
     found: dict[str, list[Node]] = {}
-    for node in done.layout.graph.nodes:
+    for node in graph.nodes:
         for source in node.origins:
             found.setdefault(source.node, []).append(node)
     return found
@@ -95,17 +167,29 @@ def _left_out(ops: Sequence[Node]) -> str:
 
 
 def _refused(
-    model: Path, names: Sequence[tuple[str, str, Source]], remarks: Sequence[Remark]
+    model: Path,
+    names: Sequence[tuple[str, str, Source]],
+    remarks: Sequence[Remark],
+    lowered: Lowered | None,
 ) -> Inspection:
+    ops = _ops_by_node(lowered.graph) if lowered is not None else {}
+    waiting = _waiting(lowered) if lowered is not None else {name for name, *_ in names}
     why = {remark.node: remark for remark in remarks}
     fates = tuple(
         Fate(
             node=name,
             op=op,
             source=str(place),
+            becomes=() if name in why else _kinds(ops.get(name, ())),
+            waits=name in waiting and name not in why,
             refused=why[name].text if name in why else "",
             remedy=why[name].remedy if name in why else "",
         )
         for name, op, place in names
     )
     return Inspection(model=model, fates=fates, plan="", refusals=tuple(remarks))
+
+
+def _waiting(lowered: Lowered) -> set[str]:
+    """Nodes that read what a refused one should make."""
+    return {source.node for node in lowered.unjudged for source in node.origins}

@@ -287,7 +287,11 @@ def _lowered(source: Graph) -> Lowered:
 
 def refused(source: Graph, refusals: Sequence[Remark]) -> Unsupported:
     """Name every refused node at once, grouped by reason."""
-    total = sum(1 for _ in source.nodes)
+    return Unsupported(grouped(sum(1 for _ in source.nodes), refusals), refusals)
+
+
+def grouped(total: int, refusals: Sequence[Remark]) -> str:
+    """The refused of `total` nodes by reason, with what works instead."""
     count = sum(1 for remark in refusals if remark.op)
     lines = [f"{count} of {total} nodes can't become TFLite ops:"]
     if not count:
@@ -302,7 +306,7 @@ def refused(source: Graph, refusals: Sequence[Remark]) -> Unsupported:
             lines.append(f"    from {group[0].source}")
         if group[0].remedy:
             lines.append(f"    what works: {group[0].remedy}")
-    return Unsupported("\n".join(lines), refusals)
+    return "\n".join(lines)
 
 
 def group_by_reason(refusals: Sequence[Remark]) -> list[list[Remark]]:

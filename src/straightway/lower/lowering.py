@@ -25,6 +25,7 @@ class Lowered:
 
     `outputs` are the model's names of the graph's outputs, in order. `values` maps each value of the
     model that survives to the value that stands for it, `makers` each op to the node it was made for.
+    `unjudged` are nodes that read what a refused one should make.
     """
 
     graph: Graph
@@ -33,6 +34,7 @@ class Lowered:
     refusals: tuple[Remark, ...]
     remarks: tuple[Remark, ...]
     makers: Mapping[Node, Node] = field(default_factory=dict)
+    unjudged: tuple[Node, ...] = ()
 
 
 def lower_graph(source: Graph, *, any_size: bool = False) -> Lowered:
@@ -59,6 +61,7 @@ class _Lowerer:
         self.lost: set[Value] = set()
         self.named: set[Value] = set()
         self.refusals: list[Remark] = []
+        self.unjudged: list[Node] = []
         self.makers: dict[Node, Node] = {}
 
     def run(self) -> Lowered:
@@ -81,6 +84,7 @@ class _Lowerer:
             refusals=tuple(self.refusals),
             remarks=tuple(self.builder.remarks),
             makers=self.makers,
+            unjudged=tuple(self.unjudged),
         )
 
     def operand(self, value: Value | None) -> Value | None:
@@ -97,6 +101,7 @@ class _Lowerer:
         """Lower one node, or remember why not; what depends on a refused node is not judged."""
         if any(v in self.lost for v in reads(node)):
             self.refuse_unknown(node)
+            self.unjudged.append(node)
             self.lost.update(node.outputs)
             return
         self.builder.origins = node.origins

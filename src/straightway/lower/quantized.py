@@ -196,7 +196,7 @@ def quantize(
     needs=[
         need(
             lambda x: 0 not in x.shape,
-            "DynamicQuantizeLinear takes the range of its tensor, which is empty: {x.shape}",
+            "the tensor is empty: {x.shape}",
             remedy="leave the operator out, or give its input sizes above zero with --dim or --shape",
         )
     ],
