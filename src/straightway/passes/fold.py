@@ -114,6 +114,8 @@ class Sweep:
         if only_names_output(graph, node):
             return
         arrays = self.arrays(node, kinds)
+        if arrays is None and not any(map(graph.is_output, node.outputs)):
+            arrays = _empty(kinds)
         if arrays is not None:
             self.folded[node.op.name] += 1
             names, operands = [value.name for value in node.outputs], tuple(node.operands())
@@ -184,6 +186,16 @@ class Sweep:
             return None
         self.left_bytes -= sum(array.nbytes for array in arrays)
         return arrays
+
+
+def _empty(kinds: Sequence[TensorType | None]) -> list[np.ndarray] | None:
+    """Results without elements, whatever computes them; None where one has some."""
+    found = []
+    for kind in kinds:
+        if kind is None or not kind.is_static or kind.size > 0:
+            return None
+        found.append(np.zeros(kind.dims, kind.dtype))
+    return found or None
 
 
 def _given_bytes(graph: Graph) -> list[int]:
