@@ -87,6 +87,11 @@ def test_a_contradiction_is_named(op: str, given: Case, text: str, tmp_path: Pat
         ("Selu", case(x=(2, 3), alpha=float("-inf")), "'alpha' is lowered for finite numbers"),
         ("Attention", case(q=HEADS, k=HEADS, v=HEADS, softcap=np.inf, opset=23), "'softcap'"),
         ("Resize", case(x=(1, 2, 3), scales=np.ones(3, F4), cubic_coeff_a=np.nan), "finite"),
+        (
+            "OneHot",
+            case(indices=run([1.0, 2.0]), depth=np.array(3), values=np.array([0, 5e-324])),
+            "float32 has not",
+        ),
         ("QuantizeLinear", case(x=(2, 3), y_scale=np.array(np.nan, F4)), "a positive number"),
         ("Conv", case(x=(1, 2, 9), w=np.full((3, 2, 2), np.inf, F4)), "infinite or NaN"),
         (
@@ -153,6 +158,16 @@ def test_types_that_the_file_alone_declares(tmp_path: Path) -> None:
     )
     onnx.save(made, path)
     with pytest.raises(InvalidModel, match=r"gives f32\[2,3\] for 'y0'"):
+        translate(read(path))
+
+
+def test_a_table_of_weights_that_does_not_fit_in_memory(tmp_path: Path) -> None:
+    scales = np.array([1, 1.5], F4)
+    path = saved("Resize", case(x=(2, 3), roi=None, scales=scales, mode="linear"), tmp_path)
+    made = onnx.load(path)
+    made.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 2**20
+    onnx.save(made, path)
+    with pytest.raises(Unsupported, match="table of weights too large"):
         translate(read(path))
 
 

@@ -313,23 +313,23 @@ def one_hot(
     return g.ONE_HOT(places, on, off, axis=axis, depth=count)
 
 
-DIAGONAL = np.array(0).view(Const)
-
-
 @lower(
     "Trilu",
     samples=[
         case(input=(2, 4, 5)),
         case(input=(2, 4, 5), upper=0, k=np.array(-1, np.int64)),
         case(input=run(np.arange(12).reshape(3, 4), np.int64), k=np.array(1, np.int64)),
+        case(input=(2, 4, 5), k=run(-1, np.int64)),
+        case(input=(4, 5), k=run([2], np.int64), upper=0),
     ],
 )
-def triangle(g: Builder, x: Value, /, k: Const = DIAGONAL, upper: int = 1) -> Value:
-    """A selection by a constant mask."""
-    ones = np.ones(x.shape[-2:], bool)
-    shift = int(np.ravel(k)[0])
-    mask = np.triu(ones, shift) if upper else np.tril(ones, shift)
-    return g.SELECT_V2(g.const(mask), x, g.const(0, x.dtype))
+def triangle(g: Builder, x: Value, /, k: Value | None = None, upper: int = 1) -> Value:
+    """A selection by a mask: how far each place is right of the diagonal, against `k`."""
+    rows, columns = x.shape[-2:]
+    beside = g.const(np.arange(columns) - np.arange(rows)[:, None], INT64)
+    shift = g.const(0, INT64) if k is None else g.reshape(g.cast(k, INT64), ())
+    mask = g.GREATER_EQUAL(beside, shift) if upper else g.LESS_EQUAL(beside, shift)
+    return g.SELECT_V2(mask, x, g.const(0, x.dtype))
 
 
 @lower(

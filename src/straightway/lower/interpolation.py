@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from straightway.errors import NotYet
+
 # Half the width of the filters, in source elements.
 RADIUS = {"linear": 1, "cubic": 2}
 # How near a half still is one: onnxruntime issue 28291.
 TIE = 1e-6
+# 256 MB of float32
+MOST_WEIGHTS = 2**26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +67,9 @@ class Interpolation:
         return np.clip(found, 0, axis.size - 1).astype(np.int32)
 
     def matrix(self, axis: Stretch, length: float | None = None) -> np.ndarray:
-        """Return the weights [out, size]."""
+        """Return the weights [out, size]. Raises NotYet where they are no table that fits in memory."""
+        if axis.out * axis.size > MOST_WEIGHTS:
+            raise NotYet(f"{axis.size} elements become {axis.out} by a table of weights too large")
         if self.mode == "nearest":
             return one_hot(self.indices(axis), axis.size)
         x = self.coordinates(axis, length).astype(float)

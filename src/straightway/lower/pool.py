@@ -9,6 +9,7 @@ from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
+from straightway.lower.pool_places import greatest_places
 from straightway.lower.selection import every
 from straightway.lower.window import (
     CERTAIN,
@@ -47,11 +48,6 @@ KEEPS_SIGN = frozenset(
         "DEPTH_TO_SPACE",
         "SPACE_TO_DEPTH",
     ]
-)
-ONE_RESULT = need(
-    lambda out: len(out) == 1,
-    "the result Indices is not supported: TFLite's pools give values only",
-    possible=True,
 )
 
 
@@ -111,7 +107,6 @@ def reads_all(x: Value, win: Window, out: list[TensorType]) -> bool:
     "MaxPool",
     needs=[
         *POOL,
-        ONE_RESULT,
         need(reads_all, "a window lies on padding only; got pads {win.pads}"),
     ],
     samples=[
@@ -121,10 +116,14 @@ def reads_all(x: Value, win: Window, out: list[TensorType]) -> bool:
         case(x=(2, 3, 8, 9), kernel_shape=(2, 3), dilations=(3, 2)),
         case(x=(2, 3, 5, 6, 7), kernel_shape=(2, 3, 2), strides=(1, 2, 2)),
         case(x=run(np.arange(-99, 69).reshape(2, 3, 4, 7), np.int8), kernel_shape=(3, 2)),
+        case(x=(2, 3, 7, 10), kernel_shape=(3, 2), strides=(2, 2), pads=(1, 0, 1, 1), outputs=2),
+        case(x=(2, 3, 7, 8), kernel_shape=(2, 3), dilations=(2, 1), storage_order=1, outputs=2),
+        case(x=(2, 3, 11), kernel_shape=(1,), strides=(2,), outputs=2),
+        case(x=(2, 3, 4, 5, 6), kernel_shape=(2, 2, 2), outputs=2),
+        case(x=run(np.arange(42).reshape(1, 1, 6, 7) % 5, np.int8), kernel_shape=(2, 2), outputs=2),
     ],
     refuses=[
         *POOL_REFUSES,
-        case(x=(2, 3, 6, 7), kernel_shape=(2, 2), outputs=2),
         case(x=(2, 3, 6, 7), kernel_shape=(2, 2), pads=(2, 0, 0, 0)),
     ],
 )
@@ -137,7 +136,7 @@ def max_pool(
     ceil_mode: int = 0,
     storage_order: int = 0,
     out: list[TensorType],
-) -> Value:
+) -> list[Value]:
     """Padding is −∞, or zero where nothing is negative: XNNPACK has a PAD of zeros.
 
     Whole numbers go through float32, which holds 8 bits exactly.
@@ -145,9 +144,11 @@ def max_pool(
     spans = win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:])
     if ceil_mode and is_open(g):
         spans = tuple(with_last_window(g, span) for span in spans)
-    if x.dtype.kind in "iu":
-        return g.cast(maximum(g, g.cast(x, np.float32), spans), x.dtype)
-    return maximum(g, x, spans)
+    wide = g.cast(x, np.float32) if x.dtype.kind in "iu" else x
+    found = [g.cast(maximum(g, wide, spans), x.dtype)]
+    if len(out) > 1:
+        found.append(greatest_places(g, wide, spans, by_column=bool(storage_order)))
+    return found
 
 
 def with_last_window(g: Builder, span: Span) -> Span:

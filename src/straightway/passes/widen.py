@@ -22,6 +22,8 @@ WIDE = np.dtype(np.float64)
 # ONNX's TensorProto.DataType
 ELEMENTS = {FLOAT: 1, NARROW[0]: 10, NARROW[1]: 16, WIDE: 11}
 CAST_OPSET = 13
+# halves of it are zero in float32
+SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 BITS = "BitCast"
 # operators whose attribute names the element type that they give
 TYPED = {"Cast": "to", "ConstantOfShape": "value", "EyeLike": "dtype", "RandomUniformLike": "dtype"}
@@ -162,6 +164,9 @@ def _retype(node: Node) -> None:
 def _wide_constant(graph: Graph, value: Value) -> Value:
     if value.const is None:
         raise ValueError(f"{value} is no constant")
+    least = np.abs(value.const[value.const != 0]).min(initial=1)
+    if least < SMALLEST:
+        raise NotYet(f"constant '{value.name}' holds {least}, which float32 has not")
     return edit.constant(graph, value.const.astype(FLOAT), value.name)
 
 
