@@ -55,12 +55,16 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
     """
     symbols = open_dims(declared)
     reason: Exception = Bug("no size was tried")
+    differing = 0
     for samples in ladders(symbols):
         try:
             made = join(declared, symbols, samples, channels_last_io=options.channels_last_io)
-        except NotYet as error:  # the sizes are possible, but lead to different files
+        except NotYet as error:
+            # the sizes are possible, but lead to different files, unless the first were just too small
             reason = error
-            break
+            differing += 1
+            if differing > 1:
+                break
         except CONTRADICTIONS as error:
             reason = error
         else:

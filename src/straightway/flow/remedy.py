@@ -42,19 +42,22 @@ def refused(path: Path, declared: Graph, symbols: Symbols, reason: Exception) ->
 
 def _remedy(declared: Graph, symbols: Symbols) -> str | Unsupported:
     """What to type; or the refusal, where no size makes the model convert."""
+    refusal: Unsupported | None = None
     for samples in ladders(symbols):
         sizes = checked(symbols, samples)
         try:
             translate(at(declared, symbols, sizes))
         except Unsupported as error:
-            if any(remark.op for remark in error.remarks):
-                return error
+            if refusal is None and any(remark.op for remark in error.remarks):
+                refusal = error
         except CONTRADICTIONS:
             continue
         else:
             return _line(declared, symbols, samples, sizes)
     shapes = fitting(declared)
     sizes = {symbol: shapes[uses[0][0]][uses[0][1]] for symbol, uses in symbols.items()}
+    if refusal is not None:
+        return refusal
     return f"sizes that the model takes: {_by_input(declared, symbols, sizes)}"
 
 
