@@ -96,10 +96,10 @@ def test_five_thousand_nodes_take_less_than_two_seconds(label_count):
 
 @pytest.mark.parametrize("label_count", [2, 4])
 def test_time_grows_about_linearly(label_count):
-    once, fourfold = (network(size, label_count, fixed=0.01) for size in (4_000, 16_000))
-    # in turns, the best of five: a busy machine slows even CPU time, and not always by as much
-    ratios = [seconds(fourfold) / seconds(once) for _ in range(5)]
-    assert min(ratios) < 2 * 4
+    once, eightfold = (network(size, label_count, fixed=0.01) for size in (1_000, 8_000))
+    # in turns, the best of three: a busy machine has less cache for the larger one
+    ratios = [seconds(eightfold) / seconds(once) for _ in range(3)]
+    assert min(ratios) < 3 * 8  # were it quadratic: 64
 
 
 def test_the_answer_does_not_depend_on_hash_seeds():
