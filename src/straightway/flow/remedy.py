@@ -56,9 +56,17 @@ def _remedy(declared: Graph, symbols: Symbols) -> str | Unsupported:
             return _line(declared, symbols, samples, sizes)
     shapes = fitting(declared)
     sizes = {symbol: shapes[uses[0][0]][uses[0][1]] for symbol, uses in symbols.items()}
-    if refusal is not None:
+    if refusal is not None and not _converts(declared, symbols, sizes):
         return refusal
     return f"sizes that the model takes: {_by_input(declared, symbols, sizes)}"
+
+
+def _converts(declared: Graph, symbols: Symbols, sizes: Sizes) -> bool:
+    try:
+        translate(at(declared, symbols, sizes))
+    except CONTRADICTIONS:
+        return False
+    return True
 
 
 def _line(declared: Graph, symbols: Symbols, samples: Sequence[Sizes], sizes: Sizes) -> str:
