@@ -209,6 +209,60 @@ def test_nodes_stay_in_floats_on_request(tmp_path, child):
     assert product.output.dtype == np.float32
 
 
+def test_channels_of_unlike_ranges_are_brought_together(tmp_path):
+    n = Net(x=(1, 4, 9, 9))
+    spread = n.const(RNG.normal(0, 1, (8, 4, 1, 1)) * np.logspace(-2, 0, 8)[:, None, None, None])
+    a = n.Relu(n.Conv("x", spread))
+    even = n.const(RNG.normal(0, 1, (8, 1, 3, 3)) / np.logspace(-2, 0, 8)[:, None, None, None])
+    path = n.save(tmp_path / "m.onnx", n.Conv(a, even, group=8))
+    folder = data(path)
+    plain, better = (
+        quantize(path, None, QuantizeRequest(calibration=folder, equalize=on))
+        for on in (False, True)
+    )
+    gain = better.accuracy.outputs[0].sqnr_db - plain.accuracy.outputs[0].sqnr_db
+    assert gain > 6
+    assert any("like ranges" in remark.text for remark in better.remarks)
+
+
+def test_what_an_activation_cuts_off_needs_no_bits(tmp_path):
+    n = Net(x=(1, 3, 8, 8))
+    wide = n.Conv("x", n.weights(4, 3, 1, 1, scale=20.0), n.const([-60.0] * 4))
+    path = n.save(tmp_path / "m.onnx", n.HardSwish(wide))
+    found = quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=data(path)))
+    lows = [
+        (-128 - int(numpy_helper.to_array(zero))) * float(numpy_helper.to_array(scale))
+        for scale, zero in _schemes(tmp_path / "q.onnx")
+    ]
+    assert found.accuracy.outputs[0].sqnr_db > 25
+    assert min(lows) > -10
+
+
+def _schemes(path):
+    """Scales and zero points of QuantizeLinear nodes."""
+    graph = onnx.load(path).graph
+    constants = {t.name: t for t in graph.initializer}
+    return [
+        tuple(constants[i] for i in node.input[1:])
+        for node in graph.node
+        if node.op_type == "QuantizeLinear"
+    ]
+
+
+def test_roots_and_what_they_scale_stay_in_floats(tmp_path, child):
+    n = Net(x=(2, 6, 16))
+    mean = n.ReduceMean("x", axes=[-1])
+    apart = n.Sub("x", mean)
+    variance = n.Add(n.ReduceMean(n.Mul(apart, apart), axes=[-1]), n.const(1e-3))
+    y = n.Add(
+        n.Mul(n.Div(apart, n.Sqrt(variance)), n.const(RNG.normal(1, 0.1, 16))), n.const([0.1] * 16)
+    )
+    path = n.save(tmp_path / "m.onnx", n.MatMul(y, n.weights(16, 8)))
+    found = quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=data(path)))
+    assert found.accuracy.outputs[0].sqnr_db > 25
+    assert convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,))).verification.equal
+
+
 def test_random_data_are_branded(tmp_path):
     path = residual(tmp_path / "m.onnx")
     found = quantize(path, tmp_path / "q.onnx", QuantizeRequest(random=2))

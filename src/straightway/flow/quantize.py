@@ -1,5 +1,6 @@
 """`quantize`: a float ONNX model and typical inputs in, a model that rounds as TFLite does out."""
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,12 +16,13 @@ from straightway.flow.translate import LoweredTwice, lowered_twice, read
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph, Node, Value
 from straightway.onnx_io.write import to_bytes
-from straightway.quant import assignment, filters, respelling, rounded_model
+from straightway.quant import assignment, equalize, filters, respelling, rounded_model
 from straightway.quant.assignment import Range
 from straightway.quant.edges import FLOAT32
 from straightway.quant.ranges import PERCENTILE, range_of
 from straightway.quant.spelling import OPSET
 from straightway.remark import Remark
+from straightway.run import ort
 from straightway.run.observe import Observed, Observer
 from straightway.run.process import Child
 
@@ -41,7 +43,8 @@ class QuantizeRequest:
 
     `calibration`: a folder, an .npz file, "module:function" or a function; without it `random` inputs
     are made up. `method`: how the range follows from what was seen. `keep_float`: nodes that stay in
-    floats. `per_channel`: a scale for each channel of weights, else one for all. `advance` is told how
+    floats. `per_channel`: a scale for each channel of weights, else one for all.
+    `equalize`: channels of unlike ranges are scaled first. `advance` is told how
     many samples of how many were seen.
     """
 
@@ -51,6 +54,7 @@ class QuantizeRequest:
     method: str = "minmax"
     percentile: float = PERCENTILE
     per_channel: bool = True
+    equalize: bool = True
     keep_float: Sequence[str] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -145,6 +149,8 @@ def _quantized(
     path: Path, lowered: LoweredTwice, samples: Samples, asked: QuantizeRequest, child: Child
 ) -> Quantization:
     source, graph = lowered.source, lowered.lowered.graph
+    asked.step("equalizing channels")
+    evened = _equalize(lowered, samples, child) if asked.equalize else []
     plain = rounded_model.floats_of(source, lowered.lowered)
     with files.scratch("float.onnx", to_bytes(plain.graph, OPSET, {})) as float_path:
         asked.step("observing")
@@ -171,6 +177,7 @@ def _quantized(
         stored=len(given.schemes),
         accuracy=near,
         remarks=(
+            *evened,
             *surprises(seen, first),
             *given.remarks,
             *stored.remarks,
@@ -178,6 +185,31 @@ def _quantized(
             *_floats(given.floats),
         ),
     )
+
+
+def _equalize(lowered: LoweredTwice, samples: Samples, child: Child) -> list[Remark]:
+    """Bring channels to like ranges, by the first samples."""
+    graph = lowered.lowered.graph
+    found = equalize.chains(graph)
+    if not found:
+        return []
+    plain = rounded_model.floats_of(lowered.source, lowered.lowered)
+    names = {chain.value: plain.names[chain.value] for chain in found if chain.value in plain.names}
+    peaks: dict[Value, np.ndarray] = {}
+    with files.scratch("float.onnx", to_bytes(plain.graph, OPSET, {})) as path:
+        for sample in itertools.islice(samples, MOST_COMPARED):
+            call = ort.run(
+                path,
+                sample.inputs,
+                outputs=list(names.values()),
+                extra_outputs=list(names.values()),
+            )
+            arrays = child.call(call)
+            for value, name in names.items():
+                others = tuple(k for k in range(value.rank) if k != 1)
+                most = np.abs(arrays[name]).max(others)
+                peaks[value] = np.maximum(peaks.get(value, 0.0), most)
+    return equalize.run(graph, found, peaks)
 
 
 def asked_range(seen: Mapping[str, Observed], name: str, asked: QuantizeRequest) -> Range:

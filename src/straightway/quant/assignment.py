@@ -14,6 +14,7 @@ from straightway.ir import Graph, Node, Value
 from straightway.quant import average, region
 from straightway.quant.edges import FLOAT32
 from straightway.quant.integer import AVERAGES, DIVISOR, divides_by_runtime, limits, picks
+from straightway.quant.needed import ALL, needed
 from straightway.quant.scheme import INT8, Scheme, fixed_scheme
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
@@ -48,6 +49,8 @@ def assign(
     `ranges` are those observed, by name; `hidden` the values that vanish; `keep_float` names nodes
     that stay in floats; `makers` has the model's node of each op.
     """
+    told_apart = {value.name: range_ for value, range_ in needed(graph).items()}
+    ranges = {name: _within(own, told_apart.get(name, ALL)) for name, own in ranges.items()}
     implied = frozenset(v.name for node in graph.nodes for v in _limited(graph, node))
     found = _Assigner(
         graph=graph,
@@ -57,6 +60,11 @@ def assign(
         makers=makers or {},
     )
     return found.run()
+
+
+def _within(own: Range, other: Range) -> Range:
+    """What two ranges share."""
+    return max(own[0], other[0]), min(own[1], other[1])
 
 
 def _limited(graph: Graph, node: Node) -> list[Value]:
