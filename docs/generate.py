@@ -52,6 +52,17 @@ version that a written operator carries is the lowest that holds for its types, 
 - **XNNPACK**: what the delegate asks of a node. One that it leaves out ends a partition.
 """
 
+REFUSED = """\
+# ONNX's backend tests that are refused
+
+*Made from the lists that `make conformance` holds: all others of the 1,765 tests pass, with and without
+straightway's own verification.*
+
+*Frozen*: what exporters write as constants (weights, shapes, axes) is constant. *As is*: every operand
+comes when the model runs.
+"""
+LISTS = FOLDER.parents[1] / "tests" / "conformance"
+
 LAYOUTS = {
     "elementwise": "any order, the same for all",
     "rename": "names dimensions anew",
@@ -67,6 +78,22 @@ LAYOUTS = {
 }
 
 
+def refused_page() -> str:
+    """Both lists: each reason, and the tests below it."""
+    lines = [REFUSED]
+    for name in ("impossible", "not_yet"):
+        head, *rest = (LISTS / f"{name}.txt").read_text().splitlines()
+        lines += [f"## {head}", ""]
+        for line in rest:
+            if line.startswith("  "):
+                case, *modes = line.split()
+                lines.append(f"- `{case}` ({', '.join(modes)})")
+            elif line:
+                lines += ["", line, ""]
+        lines.append("")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Write all pages."""
     families.load()
@@ -75,6 +102,7 @@ def main() -> None:
         "operators.md": operators_page(),
         "rows.md": rows_page(),
         "changelog.md": CHANGES.read_text(),
+        "refused.md": refused_page(),
     }
     for name, page in pages.items():
         (FOLDER / name).write_text(page)

@@ -56,6 +56,14 @@ def test_every_operator_and_row_is_on_its_page():
     assert not [name for name in ROWS if f"| `{name}` |" not in rows]
 
 
+def test_every_refused_test_is_on_its_page():
+    page = generate.refused_page()
+    for name in ("impossible", "not_yet"):
+        for line in (generate.LISTS / f"{name}.txt").read_text().splitlines()[1:]:
+            if line.startswith("  "):
+                assert f"`{line.split()[0]}`" in page
+
+
 def test_pages_are_the_same_every_time():
     assert generate.operators_page() == generate.operators_page()
     assert generate.rows_page() == generate.rows_page()

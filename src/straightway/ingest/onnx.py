@@ -46,7 +46,7 @@ def _check_weights(model: onnx_ir.Model, path: Path) -> None:
     )
     if total > LARGEST_FILE_BYTES:
         raise Unsupported(
-            f"{path}: the weights take {total:,} bytes; a TFLite file holds at most "
+            f"{path}: the weights take {total:,} bytes; a flatbuffer holds at most "
             f"{LARGEST_FILE_BYTES:,}. What works: store them in fewer bits (int8), or split the model"
         )
 
