@@ -35,6 +35,10 @@ def normalizers(graph: Graph) -> dict[Node, str]:
             found.setdefault(node, DIVISOR if is_op(node, "DIV") else ROOT)
             _behind(node.operands()[-1], found)
             _scaled(node.output, found)
+    for node in [node for node, why in found.items() if why == BY_ROOT]:
+        for value in node.operands():  # such as what is left of x less its mean
+            if is_op(value.producer, "SUB", "ADD"):
+                _behind(value, found)
     return found
 
 
