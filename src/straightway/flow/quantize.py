@@ -1,7 +1,7 @@
 """`quantize`: a float ONNX model and typical inputs in, a model that rounds as TFLite does out."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -157,6 +157,12 @@ def _quantized(
         values = [v for v in plain.names if v.dtype == FLOAT32 and v.name not in lowered.hidden]
         groups = [[plain.names[v] for v in group] for group in _groups(values)]
         seen, first = _observe(Observer(child, float_path, groups), samples, asked)
+        stray = surprises(seen, first)
+        ends = _cut_off(seen, {v.name: plain.names[v] for v in graph.inputs}, asked)
+        if ends:  # what follows never sees the values that the inputs' ranges leave out
+            asked.step("observing without stray inputs")
+            again = Observer(child, float_path, groups)
+            seen, _ = _observe(again, clipped(samples, ends), asked)
         ranges = {v.name: asked_range(seen, plain.names[v], asked) for v in plain.names}
         given = assignment.assign(
             graph, ranges, lowered.hidden, frozenset(asked.keep_float), lowered.lowered.makers
@@ -178,7 +184,7 @@ def _quantized(
         accuracy=near,
         remarks=(
             *evened,
-            *surprises(seen, first),
+            *stray,
             *given.remarks,
             *stored.remarks,
             *made.remarks,
@@ -217,6 +223,29 @@ def asked_range(seen: Mapping[str, Observed], name: str, asked: QuantizeRequest)
     if name not in seen:
         return 0.0, 0.0
     return range_of(seen[name], asked.method, percentile=asked.percentile)
+
+
+def _cut_off(
+    seen: Mapping[str, Observed], names: Mapping[str, str], asked: QuantizeRequest
+) -> dict[str, Range]:
+    """Ranges of the inputs that leave out stray values, by the method asked for."""
+    found = {}
+    for name, inside in names.items():
+        low, high = asked_range(seen, inside, asked)
+        if inside in seen and seen[inside].high - seen[inside].low > FAR * (high - low) > 0:
+            found[name] = (low, high)
+    return found
+
+
+def clipped(samples: Samples, ends: Mapping[str, Range]) -> Samples:
+    """The same samples, each input within its range."""
+
+    def cut() -> Iterator[Sample]:
+        for sample in samples:
+            within = {name: sample.inputs[name].clip(*range_) for name, range_ in ends.items()}
+            yield replace(sample, inputs={**sample.inputs, **within})
+
+    return replace(samples, samples=cut)
 
 
 def _observe(
@@ -278,7 +307,7 @@ def _outlier(name: str, one: Observed, labels: Mapping[int, str]) -> str:
     where = labels.get(sample, f"sample {sample}")
     return (
         f"'{name}' reaches from {one.low:.4g} to {one.high:.4g}, though 99.98 % of it lies from "
-        f"{low:.4g} to {high:.4g}; the farthest is in {where}. --method mse or percentile leaves it out"
+        f"{low:.4g} to {high:.4g}; the farthest is in {where}. --method percentile leaves it out"
     )
 
 

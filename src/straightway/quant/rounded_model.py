@@ -64,7 +64,7 @@ class _Maker:
             edit.add_input(self.graph, made)
             if self.filters is None:  # so that it can be observed like any other
                 made = Writer(self.graph).node("Identity", [made])
-                made.type = value.type
+                made.type, made.name = value.type, self.graph.fresh(f"{value.name}/input")
             self.names[value] = made.name
             self.env[value] = self.round(value, made)
         kept = self.kept()
