@@ -152,7 +152,20 @@ class _Lowerer:
             else:
                 keywords[parameter.name] = arguments[parameter.name]
         result = lowering.function(self.builder, *positional, **keywords)
+        self.refuse_empty_outputs(node)
         return list(result) if isinstance(result, (list, tuple)) else [result]
+
+    def refuse_empty_outputs(self, node: Node) -> None:
+        """Raise Impossible where the model returns a tensor without elements.
+
+        Callers read it only where the runtime has given it no memory, which no file decides.
+        """
+        for value in node.outputs:
+            if self.source.is_output(value) and value.known_type.size == 0:
+                raise Impossible(
+                    f"LiteRT's interpreter hands out no empty tensor; got {value.type}",
+                    kernel="python/interpreter_wrapper/interpreter_wrapper.cc:871",
+                )
 
     def settle(self, node: Node, value: Value, result: Value | None) -> None:
         """Let `result` stand for the model's value, under its name, if its type is the same.
