@@ -86,7 +86,9 @@ def _joins(
     real = [v for v in (*node.operands(), *node.outputs) if v.const is None and v.dtype == FLOAT32]
     if row is None or row.quant == "weights" or not real:
         return False
-    saved, cost, related = 0, 0, False
+    # scale and offset of a normalisation belong to it, whatever the model calls them
+    related = is_op(node, "ADD", "MUL") and any(v.const is not None for v in node.operands())
+    saved, cost = 0, 0
     for value in real:
         others = [u for u in value.users() if u is not node]
         if value.producer is not node and value.producer is not None:
