@@ -30,6 +30,7 @@ MOST_STEPS = 400
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
 PRODUCTS = {"ReduceProd", "CumProd"}
 DEFAULT_LIMIT = 100
+MOST_EXACT = 2**53
 # a number below this, to a power below this, is an int32
 SELF_POWER = 10
 # first bytes: of an archive, and of one array (numpy.lib.format: MAGIC_PREFIX)
@@ -130,11 +131,11 @@ def index_limit(value: Value) -> int:
 
 
 def _power_limit(node: Node, position: int) -> int:
-    """The least number that makes a power overflow, whose result no one defines."""
+    """The least number that makes a power overflow, or onnxruntime round it: it has powers of doubles."""
     value, other = node.inputs[position], node.inputs[1 - position]
     if value is None or other is None or not np.issubdtype(value.dtype, np.integer):
         return DEFAULT_LIMIT
-    most = float(np.iinfo(value.dtype).max)
+    most = float(min(np.iinfo(value.dtype).max, MOST_EXACT))
     known = None if other.const is None else float(np.abs(other.const).max(initial=1))
     if known is None:
         return SELF_POWER
@@ -149,7 +150,7 @@ def _factor_limit(node: Node) -> int:
     if value is None or value.type is None or not np.issubdtype(value.dtype, np.integer):
         return DEFAULT_LIMIT
     count = math.prod(size for size in value.type.shape if isinstance(size, int))
-    most = float(np.iinfo(value.dtype).max)
+    most = float(min(np.iinfo(value.dtype).max, MOST_EXACT))
     return min(int(most ** (1 / max(count, 1))) + 1, DEFAULT_LIMIT)
 
 

@@ -8,9 +8,11 @@ from straightway.lower.broadcast import aligned, spread
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, run
 from straightway.lower.integers import (
+    INT64,
     UINT64,
     converted,
     is_integer,
+    magnitude,
     quotient,
     truncated_remainder,
     unsigned_quotient,
@@ -19,6 +21,8 @@ from straightway.lower.integers import (
 )
 
 FLOAT64 = np.dtype(np.float64)
+# from the power of so many on, all numbers but 1, 0 and -1 overflow int64
+BITS = 64
 LONGS = run([[-(2**62), 0, 7], [3, -(2**31), 12345678901234567]], np.int64)
 DIVISORS = run([[-3, 5, -2], [7, 1, 1000003]], np.int64)
 INTS = run([[-7, 0, 7], [3, -(2**31), 2**31 - 1]], np.int32)
@@ -119,6 +123,9 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
         case(x=run([[-3, 2, 9]], np.int32), y=run([[3], [2]], np.int32)),
         case(x=run([[-1, 1, 9]], np.int32), y=run([[-3], [2], [-2]], np.int32)),
         case(x=run([[-3, 2, 9]], np.int64), y=np.array(2, np.int64)),
+        case(x=run([[-3, 2, 9]], np.int64), y=np.array([[11, 40, 5]], np.int64)),
+        case(x=run([[-1, 1, -3, 2, 9]], np.int64), y=run([[-3], [5], [0], [16]], np.int64)),
+        case(x=run([[-1, 1, 0]], np.int64), y=run([[64], [67], [100]], np.int64)),
         case(x=run([[-3, 2, 9]], np.int32), y=np.array(4, np.int32)),
         case(
             x=run([[[[[0.25]], [[2.0]]]]]),
@@ -140,9 +147,33 @@ def power(g: Builder, x: Value, y: Value, /, axis: int | None = None, broadcast:
     if is_integer(x) and not is_integer(y):
         raise NotYet(f"Pow of whole numbers needs a whole exponent; got {y.dtype}")
     exponent = converted(g, y, x.dtype)
+    if x.dtype == INT64:
+        return _long_power(g, x, exponent)
     if not is_integer(x) or (y.const is not None and (y.const >= 0).all()):
         return g.POW(x, exponent)
     return _whole_power(g, x, exponent)
+
+
+def _long_power(g: Builder, x: Value, y: Value) -> Value:
+    """Squares, multiplied where the exponent has a bit: TFLite's POW has no int64 (kernels/pow.cc:70).
+
+    Beyond 63 all powers but those of 1, 0 and -1 overflow; whether they are odd is all that matters.
+    """
+    size = magnitude(g, y)
+    odd = g.FLOOR_MOD(size, 2)
+    rest = g.SELECT_V2(g.LESS(size, BITS), size, g.ADD(odd, BITS - 2))
+    power, result = x, g.const(1, INT64)
+    for place in range(BITS.bit_length() - 1):
+        bit = g.FLOOR_MOD(rest, 2)
+        factor = g.SELECT_V2(g.EQUAL(bit, 1), power, g.const(1, INT64))
+        result = factor if not place else g.MUL(result, factor)
+        if place < BITS.bit_length() - 2:
+            rest = quotient(g, g.SUB(rest, bit), g.const(2, INT64))
+            power = g.MUL(power, power)
+    if y.const is not None and (y.const >= 0).all():
+        return result
+    vanishes = g.LOGICAL_AND(g.LESS(y, 0), g.GREATER(magnitude(g, x), 1))
+    return g.SELECT_V2(vanishes, g.const(0, INT64), result)
 
 
 def _whole_power(g: Builder, x: Value, y: Value) -> Value:

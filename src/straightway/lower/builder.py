@@ -95,7 +95,7 @@ class Builder:
             if value.rank > MOST_DIMENSIONS:
                 raise Impossible(
                     f"TFLite's shapes have at most {MOST_DIMENSIONS} dimensions; got {value.type}",
-                    kernel="core/api/flatbuffer_conversions.cc: FlatBufferIntVectorToArray",
+                    kernel="core/api/flatbuffer_conversions.cc:94",
                 )
         edit.append(self.graph, node)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs

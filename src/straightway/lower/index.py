@@ -22,7 +22,7 @@ from straightway.lower.selection import part, take
 DISTINCT = run([[2, -2, 0], [-3, 1, -1]], np.int64)
 AT_RUN_TIME = run([[2, -1, 0], [-3, 1, 1]], np.int64)
 WITHIN = need(
-    lambda data, indices, axis: inside(indices, data.shape[axis]),
+    lambda data, indices, axis: inside(indices, data.shape[counted(axis, data.rank)]),
     "indices must lie in [-size, size) of axis {axis}; got {indices.const}",
     kernel="kernels/gather.cc:164",
 )
@@ -159,7 +159,7 @@ SEGMENTS = {"mul": "PROD", "max": "MAX", "min": "MIN"}
         need(
             lambda data, indices: _points_inside(data, indices, 0),
             "indices must lie in [-size, size) of each axis; got {indices.const}",
-            kernel="kernels/scatter_nd.cc",
+            kernel="kernels/scatter_nd.cc:178",
         ),
     ],
     samples=[
@@ -203,9 +203,9 @@ for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
         onnx_name,
         needs=[
             need(
-                lambda data, indices, axis: inside(indices, data.shape[axis]),
+                lambda data, indices, axis: inside(indices, data.shape[counted(axis, data.rank)]),
                 "indices must lie in [-size, size) of axis {axis}; got {indices.const}",
-                kernel="kernels/scatter_nd.cc",
+                kernel="kernels/scatter_nd.cc:178",
             ),
         ],
         samples=[

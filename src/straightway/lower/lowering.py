@@ -16,6 +16,8 @@ from straightway.onnx_io.schema import schema
 from straightway.remark import Remark
 
 STEP = "lower"
+# what none of TFLite's ops does, nor any composition of them
+WITHOUT_KERNEL = {"ImageDecoder": "decodes images"}
 families.load()
 
 
@@ -227,6 +229,12 @@ def no_lowering(node: Node) -> Unsupported:
         return NotYet(
             f"operator {node.op} is not one of ONNX's",
             remedy="export it as standard ONNX ops, or inline its function",
+        )
+    if node.op.name in WITHOUT_KERNEL:
+        return Impossible(
+            f"LiteRT has no kernel that {WITHOUT_KERNEL[node.op.name]}",
+            kernel="converter/schema/schema.fbs:302",
+            remedy="leave it to what feeds the model",
         )
     return NotYet(f"no lowering for {node.op} so far")
 

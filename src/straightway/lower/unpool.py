@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Ints, case, lower, need, run
@@ -104,6 +105,8 @@ def columns_to_image(
     taps = math.prod(block_shape)
     batch, channels = x.shape[0], x.shape[1] // taps
     places = _places(image_shape, block_shape, win)
+    if x.shape[1:] != (channels * taps, places.shape[1]):
+        raise InvalidModel(f"blocks of {block_shape} in {image_shape} are not those of {x.type}")
     size = math.prod(image_shape)
     flat = g.reshape(x, (batch * channels, taps * x.shape[2]))
     added = g.SCATTER_ND(

@@ -160,7 +160,7 @@ def run(params: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[dict[str, A
 
 
 def output(interpreter: Interpreter, details: Mapping[str, Any]) -> Array:
-    """One output; the interpreter hands out no empty one (interpreter_wrapper.cc: GetTensor)."""
+    """One output; the interpreter hands out no empty one (python/interpreter_wrapper/interpreter_wrapper.cc:871)."""
     if 0 in details["shape"]:
         return np.zeros(details["shape"], details["dtype"])
     return np.asarray(interpreter.get_tensor(details["index"]))
