@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from straightway.domains.borders import narrow
 from straightway.domains.dynamic import unify
 from straightway.domains.layout import Layout, lay_out
 from straightway.domains.packing import pack
@@ -137,8 +138,9 @@ class Draft:
     watch: Stopwatch
 
     def written(self) -> Translation:
-        """Pack what does not fill the lanes, and write the file."""
+        """Move integers rather than floats, pack what does not fill the lanes, write the file."""
         self.watch.start()
+        narrow(self.layout.graph)
         packed = pack(self.layout.graph)
         if not self.layout.graph.signatures:
             verify(self.layout.graph, typed=True)
