@@ -42,6 +42,26 @@ def saved(op: str, given: Case, folder: Path) -> Path:
             case(q=HEADS, k=HEADS, v=HEADS, attn_mask=(3, 8), opset=23),
             "a mask broadcasts",
         ),
+        (
+            "STFT",
+            case(signal=(1, 20, 1), frame_step=np.array(4), window=np.ones(0, F4), opset=17),
+            "at least one element",
+        ),
+        (
+            "DeformConv",
+            case(x=(1, 2, 5, 5), w=np.ones((3, 2, 2, 2), F4), offset=(1, 8, 4, 5), opset=19),
+            "a number for each tap",
+        ),
+        (
+            "ConvInteger",
+            case(
+                x=run(np.zeros((1, 2, 4, 4)), np.uint8),
+                w=np.ones((3, 2, 2, 2), np.uint8),
+                w_zero_point=np.ones((3, 2), np.uint8),
+            ),
+            "a zero point for each filter",
+        ),
+        ("TopK", case(x=(4,), k=np.array([-9]), outputs=2), "no -9 largest"),
         ("LayerNormalization", case(x=(2, 3, 4), scale=np.ones(3, F4)), "broadcasts to"),
         (
             "GroupNormalization",
@@ -93,11 +113,21 @@ def test_a_contradiction_is_named(op: str, given: Case, text: str, tmp_path: Pat
             "float32 has not",
         ),
         ("QuantizeLinear", case(x=(2, 3), y_scale=np.array(np.nan, F4)), "a positive number"),
+        (
+            "OneHot",
+            case(indices=np.array([0.5, 1], F4), depth=np.array(3), values=run([0, 1])),
+            "no whole numbers",
+        ),
         ("Conv", case(x=(1, 2, 9), w=np.full((3, 2, 2), np.inf, F4)), "infinite or NaN"),
         (
             "ConvTranspose",
             case(x=(1, 2, 9), w=np.full((2, 3, 2), np.nan, F4)),
             "infinite or NaN",
+        ),
+        (
+            "ScatterElements",
+            case(data=(2, 2), indices=run(np.zeros((2, 3)), np.int64), updates=(2, 3), axis=1),
+            "no one defines",
         ),
         ("ReduceL2", case(data=np.arange(6).reshape(2, 3), axes=np.array([1])), "whole numbers"),
     ],
@@ -116,6 +146,7 @@ def test_what_engines_disagree_on_is_refused(
         ("Unsqueeze", case(data=(2, 4), axes=(-1,), opset=8)),
         ("STFT", case(signal=(1, 20), frame_step=np.array(4), window=np.ones(8, F4), opset=17)),
         ("Compress", case(input=(2, 3), condition=KEPT, axis=0)),
+        ("Sign", case(input=run([[0, 3]], np.uint32))),
         ("Pad", case(data=(2, 3), pads=(0, 1, 0, 1), value=float("-inf"), opset=10)),
         ("Pow", case(x=run([[3, 5]], np.int32), y=np.array(8, np.int32))),
         ("Pow", case(x=np.array([[2, 3]], np.int32), y=run([[3], [2]], np.int32))),

@@ -15,6 +15,8 @@ from straightway.flow.inputs import CARRIERS, Arrays
 from straightway.flow.reference import Oracle
 from straightway.ir import Graph, Node, Value
 
+# what run.process says of an engine that did not live to answer
+ENDED = "the child process ended"
 SUGGESTED_TRIES = 60
 FREE_TRIES = 200
 MOST_NUMBERS = 64
@@ -43,7 +45,9 @@ def takes(oracle: Oracle, graph: Graph, arrays: Arrays) -> bool:
     """Whether the model runs on these, and its outputs are of the shapes that it declares."""
     try:
         found = oracle.run(arrays)
-    except StraightwayError:
+    except StraightwayError as error:
+        if ENDED in str(error):  # it will end of other inputs too
+            raise
         return False
     for value, name in zip(graph.outputs, graph.output_names, strict=True):
         kind, array = value.type, found.get(name)

@@ -138,7 +138,10 @@ class Builder:
         if operand is None or isinstance(operand, Value):
             return operand
         keeps = isinstance(operand, (np.ndarray, np.generic))
-        return self.const(operand if keeps else np.array(operand, dtype))
+        try:
+            return self.const(operand if keeps else np.array(operand, dtype))
+        except OverflowError as error:
+            raise Impossible(f"{operand} is no number of the type {dtype}") from error
 
     def const(self, array: Any, dtype: Any = None) -> Value:
         """Make a constant."""

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need
@@ -61,6 +62,10 @@ def deform_conv(  # noqa: PLR0917 - the signature is the schema
 ) -> Value:
     """Pixels around each moved tap are gathered and summed with weights, then multiplied as columns."""
     win.check_weights(x, w, b, (w.shape[1] * win.group, w.shape[0]))
+    count = offset_group * math.prod(w.shape[2:])
+    for moved, width in ((offset, 2 * count), (mask, count)):
+        if moved is not None and moved.shape != (x.shape[0], width, *out[0].dims[2:]):
+            raise InvalidModel(f"offsets and masks have a number for each tap; got {moved.type}")
     taps = moved_taps(g, x, offset, _places(x, w, win, out[0].dims[2:]), offset_group)
     if mask is not None:
         taps = g.MUL(taps, g.reshape(mask, (*taps.shape[:2], 1)))

@@ -33,7 +33,7 @@ NONE = Ints([0])
     "NonMaxSuppression",
     needs=[
         need(
-            lambda max_output_boxes_per_class: max_output_boxes_per_class[0] > 0,
+            lambda max_output_boxes_per_class: min(max_output_boxes_per_class, default=0) > 0,
             "the result is empty; got max_output_boxes_per_class={max_output_boxes_per_class}",
         ),
         need(

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
@@ -230,6 +230,8 @@ for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
         count = math.prod(indices.shape)
         flat = g.reshape(data, (math.prod(data.shape),))
         places = g.reshape(flat_places(g, indices, data.shape, counted(axis, data.rank)), (count,))
+        if reduction == "none" and indices.shape[axis] > data.shape[axis]:
+            raise NotYet("places come twice, and no one defines which number stays")
         found = scatter_rows(g, flat, places, g.reshape(updates, (count,)), reduction)
         return g.reshape(found, data.shape)
 
@@ -305,6 +307,8 @@ def one_hot(
 ) -> Value:
     """Negative indices count from the end, once; what lies outside is off everywhere."""
     axis = counted(axis, indices.rank + 1)
+    if indices.const is not None and (indices.const != np.floor(indices.const)).any():
+        raise NotYet("ONNX's text and its evaluator disagree on indices that are no whole numbers")
     count = out[0].dims[axis]
     whole = indices if is_integer(indices) else g.cast(indices, INT64)
     whole = whole if whole.dtype.itemsize >= 4 else g.cast(whole, np.int32)
@@ -359,6 +363,8 @@ def top_k(
     A whole number is negated as -1 - x, which no number overflows.
     """
     axis = counted(axis, x.rank)
+    if not 0 <= out[0].dims[axis] <= x.shape[axis]:
+        raise InvalidModel(f"there are no {out[0].dims[axis]} largest of {x.shape[axis]} elements")
     perm = [a for a in range(x.rank) if a != axis] + [axis]
     back = np.argsort(perm).tolist()
     last = g.transpose(x, perm)

@@ -352,6 +352,10 @@ def by_filter(g: Builder, w: Value, parameter: Value | None) -> Value | None:
     """Let a parameter of filters stand beside them."""
     if parameter is None or math.prod(parameter.shape) == 1:
         return None if parameter is None else g.reshape(parameter, ())
+    if parameter.shape != w.shape[:1]:
+        raise InvalidModel(
+            f"there is a zero point for each filter of {w.type}; got {parameter.type}"
+        )
     return g.reshape(parameter, (w.shape[0], *[1] * (w.rank - 1)))
 
 
@@ -359,6 +363,8 @@ def by_channel(g: Builder, parameter: Value, rank: int) -> Value:
     """Let a parameter of channels stand beside a tensor."""
     if math.prod(parameter.shape) == 1:
         return g.reshape(parameter, ())
+    if parameter.rank != 1:
+        raise InvalidModel(f"a number for each channel has one dimension; got {parameter.type}")
     return g.reshape(parameter, (parameter.shape[0], *[1] * (rank - 2)))
 
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from straightway.errors import NotYet
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
@@ -170,6 +170,8 @@ def short_time_fourier(
     _, frames, bins, _ = out[0].dims
     given = frame_length[0] if frame_length else 0
     count = window.shape[0] if window is not None else given
+    if count < 1:
+        raise InvalidModel("a frame has at least one element; got none")
     refuse_long(2 * bins, parts * count)
     found = response(count, given or count, inverse=False, onesided=bool(onesided))
     entries = matrix(found, parts, real=False).reshape(2 * bins, count, 1, parts)

@@ -317,14 +317,15 @@ def conv(
 
 
 def need_finite(weights: Value) -> None:
-    """Refuse constant weights that make NaN of padding."""
+    """Refuse constants that make NaN of padding, and NaN itself, of which XNNPACK's pools make -inf."""
     if weights.const is not None and not np.isfinite(weights.const).all():
-        raise NotYet("weights that are infinite or NaN are not lowered: padding times those is NaN")
+        raise NotYet("weights and biases that are infinite or NaN are not lowered")
 
 
 def convolve(g: Builder, x: Value, w: Value, bias: Value, spans: Spans) -> Value:
     """Convolve over one or two dimensions; the groups follow from the shapes."""
     need_finite(w)
+    need_finite(bias)
     x, padding = padded(g, x, spans)
     options = {**steps(spans), "dilations": tuple(s.dilation for s in spans), "padding": padding}
     channels = x.shape[1]

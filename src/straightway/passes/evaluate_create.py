@@ -93,6 +93,8 @@ def one_hot(indices: np.ndarray, depth: np.ndarray, values: np.ndarray, /, *, ax
     shape = (*indices.shape, size)
     refuse_large(shape, values.dtype.itemsize)
     whole = indices.astype(np.int64)
+    if (whole != indices).any():
+        raise UnfoldableError("its indices are no whole numbers")
     whole = np.where(whole < 0, whole + size, whole)
     on = np.expand_dims(whole, -1) == np.arange(size)
     result = np.where(on, values[1], values[0])
