@@ -61,6 +61,18 @@ def saved(op: str, given: Case, folder: Path) -> Path:
             ),
             "a zero point for each filter",
         ),
+        (
+            "BatchNormalization",
+            case(
+                x=(2, 3),
+                scale=np.ones(3, F4),
+                b=np.ones((3, 1), F4),
+                mean=np.ones(3, F4),
+                var=np.ones(3, F4),
+                opset=7,
+            ),
+            "alike in shape",
+        ),
         ("TopK", case(x=(4,), k=np.array([-9]), outputs=2), "no -9 largest"),
         ("LayerNormalization", case(x=(2, 3, 4), scale=np.ones(3, F4)), "broadcasts to"),
         (
@@ -146,6 +158,8 @@ def test_what_engines_disagree_on_is_refused(
         ("Unsqueeze", case(data=(2, 4), axes=(-1,), opset=8)),
         ("STFT", case(signal=(1, 20), frame_step=np.array(4), window=np.ones(8, F4), opset=17)),
         ("Compress", case(input=(2, 3), condition=KEPT, axis=0)),
+        ("Swish", case(x=(2, 3), alpha=1e30, opset=24)),
+        ("Resize", case(x=(2, 3), sizes=np.array([[2], [5]]), mode="linear")),
         ("Sign", case(input=run([[0, 3]], np.uint32))),
         ("Pad", case(data=(2, 3), pads=(0, 1, 0, 1), value=float("-inf"), opset=10)),
         ("Pow", case(x=run([[3, 5]], np.int32), y=np.array(8, np.int32))),

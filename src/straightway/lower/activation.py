@@ -193,7 +193,7 @@ def gelu(g: Builder, x: Value, /, approximate: str) -> Value:
 @lower("Swish", samples=[case(x=(2, 3, 4, 5), opset=24), case(x=(2, 3, 5), alpha=2.0, opset=24)])
 def swish(g: Builder, x: Value, /, alpha: float) -> Value:
     """X times the sigmoid of alpha · x."""
-    return g.MUL(x, g.LOGISTIC(x if alpha == 1.0 else g.MUL(x, alpha)))
+    return g.MUL(x, sigmoid(g, x if alpha == 1.0 else g.MUL(x, alpha)))
 
 
 @lower(

@@ -58,6 +58,9 @@ def batch_normalization(
 ) -> Value:
     """A factor and a shift a channel, constants where the parameters are."""
     scale, shift, mean, variance = parameters
+    if any(p.shape != scale.shape for p in parameters):
+        shapes = [list(p.shape) for p in parameters]
+        raise InvalidModel(f"scale, bias, mean and variance are alike in shape; got {shapes}")
     if all(p.const is not None for p in parameters):
         factor, offset = folded([np.asarray(p.const, np.float64) for p in parameters], epsilon)
         pair = (g.const(factor, x.dtype), g.const(offset, x.dtype))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import Node, TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
@@ -53,10 +54,13 @@ class Extent:
         """Put attributes and operands together; axes that are not named stay as they are."""
         named = [counted(a, x.rank) for a in self.axes] or list(range(x.rank))
         factors = np.ones(x.rank, np.float32)
+        given = np.ravel(scales if scales.size else sizes).astype(np.float32)
+        if len(given) != len(named):
+            raise InvalidModel(f"there is a scale or a size for each of {named}; got {given}")
         if scales.size:
-            factors[named] = scales
+            factors[named] = given
         else:
-            wanted = np.asarray(sizes, np.float32) / np.array([x.shape[a] for a in named])
+            wanted = given / np.array([x.shape[a] for a in named])
             pick = {"not_larger": np.min, "not_smaller": np.max}
             policy = pick.get(self.keep_aspect_ratio_policy)
             factors[named] = policy(wanted) if policy else wanted
