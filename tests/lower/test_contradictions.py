@@ -69,7 +69,7 @@ def saved(op: str, given: Case, folder: Path) -> Path:
                 b=np.ones((3, 1), F4),
                 mean=np.ones(3, F4),
                 var=np.ones(3, F4),
-                opset=7,
+                opset=6,
             ),
             "alike in shape",
         ),
