@@ -11,6 +11,7 @@ from straightway.errors import InvalidModel, StraightwayError, Unsupported
 from straightway.flow.convert import convert
 from straightway.flow.translate import read, translate
 from straightway.lower.declare import LOWERINGS, Case, case, run
+from straightway.onnx_io.reference import Evaluator
 
 F4 = np.float32
 BOXES, SCORES = run(np.zeros((1, 3, 4))), run(np.zeros((1, 2, 3)))
@@ -214,6 +215,15 @@ def test_a_table_of_weights_that_does_not_fit_in_memory(tmp_path: Path) -> None:
     onnx.save(made, path)
     with pytest.raises(Unsupported, match="table of weights too large"):
         translate(read(path))
+
+
+def test_the_evaluator_is_not_asked_for_a_loop_without_a_condition(tmp_path: Path) -> None:
+    body = (
+        "body (int64 i, bool c, float[2] a) => (bool d, float[2] b) {d = Identity(c)  b = Neg(a)}"
+    )
+    loop = case(M=run(3, np.int64), cond=None, v_initial=[(2,)], body=body)
+    with pytest.raises(ValueError, match="no turn"):
+        Evaluator(saved("Loop", loop, tmp_path))
 
 
 def test_a_result_without_a_name_is_not_compared(tmp_path: Path) -> None:

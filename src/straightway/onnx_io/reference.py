@@ -22,6 +22,7 @@ class Evaluator:
     def __init__(self, path: Path) -> None:
         """Read the file with its external data. Raises what onnx and numpy raise."""
         model = onnx.load(str(path))
+        _check_loops(model.graph)
         opsets = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
         if opsets and opsets[0] < OLDEST_EVALUATED:
             model = _brought_up(model)
@@ -38,6 +39,16 @@ class Evaluator:
         return {
             n: np.asarray(a) for n, a in arrays.items() if isinstance(a, np.ndarray | np.generic)
         }
+
+
+def _check_loops(graph: onnx.GraphProto) -> None:
+    """Raise ValueError for a Loop without a condition: the evaluator takes no turn of it."""
+    for node in graph.node:
+        if node.op_type == "Loop" and (len(node.input) < 2 or not node.input[1]):
+            raise ValueError(f"it takes no turn of a Loop without a condition: '{node.name}'")
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _check_loops(attribute.g)
 
 
 def _brought_up(model: onnx.ModelProto) -> onnx.ModelProto:
