@@ -10,6 +10,7 @@ from evaluate_graph import ingest_model
 from models import graph_of, names
 from onnx import numpy_helper
 
+from straightway.errors import InvalidModel
 from straightway.passes import fold
 from straightway.passes.dedup import RANDOM
 from straightway.passes.evaluate import EVALUATORS, evaluate
@@ -401,13 +402,12 @@ def test_long_products_stay():
     assert "takes too long" in remark.text
 
 
-def test_indices_out_of_range_stay():
+def test_constant_indices_out_of_range_are_a_fault_of_the_model():
     graph = graph_of(
         "() => (y) { y = Gather<axis=0>(x, i) }", x=np.ones(3, np.float32), i=np.array([3])
     )
-    (remark,) = fold.run(graph)
-    assert "do not fit" in remark.text
-    assert names(graph) == ["Gather"]
+    with pytest.raises(InvalidModel, match=r"Gather.*index 3 is out of bounds for axis 0"):
+        fold.run(graph)
 
 
 def test_random_operators_have_no_evaluator():

@@ -101,7 +101,7 @@ def lines(conversion: Any) -> list[str]:
             f"{worst.max_error:.3g} of {worst.bound:.3g}"
         )
         if conversion.sizes:
-            text.append(f"at any {', '.join(conversion.sizes)}: each set has other sizes")
+            text.append(f"{', '.join(conversion.sizes)} stay open: each set has other sizes")
         if found.note:
             text.append(found.note)
         partitions, outside = found.ran.placement.partitions, found.ran.placement.outside

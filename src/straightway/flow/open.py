@@ -17,6 +17,7 @@ from straightway.flow.samples import (
     Symbols,
     at,
     checked,
+    distant,
     filled,
     join,
     ladders,
@@ -25,6 +26,10 @@ from straightway.flow.translate import Translation
 from straightway.ingest.shapes import open_dims
 from straightway.ir import Graph
 from straightway.remark import Remark
+
+# Ladders of sizes that lead to different files: the first may be too small, but what only multiples
+# of 32 agree on does not hold at any size.
+MOST_DIFFERING = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,18 +62,20 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
     reason: Exception = Bug("no size was tried")
     differing = 0
     for samples in ladders(symbols):
-        try:
-            made = join(declared, symbols, samples, channels_last_io=options.channels_last_io)
-        except NotYet as error:
-            # the sizes are possible, but lead to different files, unless the first were just too small
-            reason = error
-            differing += 1
-            if differing > 1:
+        for sizes in (distant(symbols, samples), samples):
+            try:
+                made = join(declared, symbols, sizes, channels_last_io=options.channels_last_io)
+            except NotYet as error:
+                # the sizes are possible, but lead to different files, unless they were too small
+                reason = error
+                differing += 1
                 break
-        except CONTRADICTIONS as error:
-            reason = error
-        else:
-            return _compared(declared, symbols, samples, made, options)
+            except CONTRADICTIONS as error:
+                reason = error
+            else:
+                return _compared(declared, symbols, samples, made, options)
+        if differing > MOST_DIFFERING:
+            break
     raise remedy.refused(path, declared, symbols, reason) from reason
 
 

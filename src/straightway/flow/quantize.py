@@ -54,7 +54,7 @@ class QuantizeRequest:
     method: str = "minmax"
     percentile: float = PERCENTILE
     per_channel: bool = True
-    equalize: bool = True
+    equalize: bool = False
     keep_float: Sequence[str] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)

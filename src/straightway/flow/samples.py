@@ -25,6 +25,7 @@ LADDERS = (
 # Choosing sizes of which none is a function of others takes some tries, of fixed outcome: among a few
 # small ones first.
 MOST_TRIES = 1000
+FACTORS = (5, 7, 6)
 FEW = 5
 
 # What sizes that contradict the model lead to: ONNX's own inference lets some of them pass.
@@ -50,6 +51,20 @@ def ladders(symbols: Symbols) -> Iterator[list[dict[str, int]]]:
             small = is_batch(uses) and not alone
             rows[symbol] = _row(rng, BATCHES if small else ladder, list(rows.values()))
         yield [{symbol: row[k] for symbol, row in rows.items()} for k in range(POINTS + 1)]
+
+
+def distant(symbols: Symbols, samples: Sequence[Sizes]) -> list[dict[str, int]]:
+    """The same samples, the third far from the others: batches are as they were.
+
+    What small sizes leave at 1, such as the length of a sequence of strides, is no constant then. A
+    multiple of a size is one that the model halves as often.
+    """
+    for factor in FACTORS:
+        far = {s: n if is_batch(symbols[s]) else factor * n for s, n in samples[2].items()}
+        made = [dict(one) for one in (samples[0], samples[1], far, *samples[POINTS:])]
+        if are_independent([tuple(one[s] for one in made[:POINTS]) for s in symbols]):
+            return made
+    return [dict(one) for one in samples]
 
 
 def _row(rng: random.Random, sizes: range, others: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

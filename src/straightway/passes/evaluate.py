@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from straightway.errors import Bug
+from straightway.errors import Bug, InvalidModel
 from straightway.ir import Node, TensorType
 from straightway.passes import (
     evaluate_create,
@@ -65,7 +65,8 @@ def evaluate(
     """Compute the results of a node whose operands are all constants, typed as `results` say.
 
     Raises UnfoldableError, with the reason, where the node is better left as it is: one reason is a
-    result of more than `most_bytes`, which is never made.
+    result of more than `most_bytes`, which is never made. Raises InvalidModel where constant indices
+    lie outside what they index.
     """
     evaluator = EVALUATORS.get(node.op.name) if node.op.dialect == "onnx" else None
     if evaluator is None:
@@ -82,7 +83,9 @@ def evaluate(
         raise
     except RuntimeOperandError as error:
         raise UnfoldableError(str(error)) from error
-    except (ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError) as error:
+    except IndexError as error:
+        raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
+    except (ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise UnfoldableError(f"its operands do not fit: {error}") from error
     return [_typed(a, kind) for a, kind in zip(found, results, strict=False)]
 

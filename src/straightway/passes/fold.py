@@ -184,6 +184,11 @@ class Sweep:
         except UnfoldableError as error:
             self.say(node, f"operands are constant, but the node stays: {error}")
             return None
+        except InvalidModel as error:
+            if not self.depth:
+                raise
+            self.say(node, f"it can't be computed, in a graph that may never run: {error}")
+            return None
         self.left_bytes -= sum(array.nbytes for array in arrays)
         return arrays
 
