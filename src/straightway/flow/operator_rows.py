@@ -102,10 +102,17 @@ def _row(
         origins=tuple(dict.fromkeys(source.node for source in sources)),
         op_types=tuple(dict.fromkeys(source.op for source in sources)),
         source=next((str(source) for source in sources if str(source)), ""),
-        output_shape=output.shape,
+        output_shape=_measured_shape(index, scale) or output.shape,
         dtype=output.dtype.name,
         remarks=() if partition is not None else (ROWS[node.op.name].refused_by_xnnpack(node),),
     )
+
+
+def _measured_shape(index: int, scale: _Scale) -> tuple[int, ...]:
+    """The shape of a result in the run: the file has other sizes where they are open."""
+    if scale.trace is None or index >= len(scale.trace.ops):
+        return ()
+    return next((tensor.shape for tensor in scale.trace.ops[index].outputs), ())
 
 
 def _roofline(index: int, time_ns: float | None, scale: _Scale) -> Roofline | None:

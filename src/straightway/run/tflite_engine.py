@@ -205,12 +205,16 @@ def describe(
 def _with_true_shapes(
     interpreter: Interpreter, params: Mapping[str, Any], arrays: Sequence[Array]
 ) -> Interpreter:
-    """One whose tensors have the shapes of this run: a delegate keeps those of the file."""
+    """One whose tensors have the shapes of this run: a delegate keeps those of the file.
+
+    It has run, since only then are the shapes there that depend on computed sizes.
+    """
     details = interpreter.get_input_details()
     if all(-1 not in detail["shape_signature"] for detail in details):
         return interpreter
     plain = open_model(params["path"], delegate=False)
     feed(plain, params["inputs"], arrays)
+    invoke(plain)
     return plain
 
 
