@@ -1,6 +1,9 @@
 """Calibration data: every form of it, and what does not fit, told in one line."""
 
+import io
+import os
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -110,6 +113,21 @@ def test_random_inputs_are_branded():
 def broken(folder, name):
     (folder / name).write_bytes(b"\x93NUMPY garbage")
     return folder
+
+
+def pipe(folder):
+    os.mkfifo(folder / "a.npy")
+    return folder
+
+
+def huge(folder):
+    """An archive whose array claims to have 2^45 elements."""
+    head = {"descr": "<f4", "fortran_order": False, "shape": (2**45,)}
+    data = io.BytesIO()
+    np.lib.format.write_array_header_1_0(data, head)
+    with zipfile.ZipFile(folder / "a.npz", "w") as archive:
+        archive.writestr("x.npy", data.getvalue())
+    return folder / "a.npz"
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,14 @@ def test_entropy_cuts_long_tails_and_keeps_even_distributions():
     assert range_of(even, "entropy")[1] > 5.5
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_the_zeros_of_a_relu_do_not_narrow_the_range(method):
+    values = np.maximum(np.random.default_rng(0).standard_normal(100_000), 0)
+    low, high = range_of(observed(values), method)
+    assert low == 0
+    assert high > 2.5
+
+
 def test_the_histogram_widens_without_losing_elements():
     seen = observed([0.1, -0.2], [0.9], [40.0], [-1000.0])
     assert seen.histogram.sum() == 5

@@ -10,6 +10,7 @@ from straightway.cli.app import Json, app, print_json, result_console
 
 NEEDED = ("straightway", "numpy", "onnx", "onnx_ir", "onnxruntime", "ai-edge-litert", "flatbuffers")
 EXTRAS = (
+    ("pillow", "to calibrate on pictures: pip install 'straightway[images]'"),
     ("tflite-micro", "to run int8 files as Cortex-M does: pip install 'straightway[mcu]'"),
     ("ethos-u-vela", "to compile for Ethos-U: pip install 'straightway[npu]'"),
 )

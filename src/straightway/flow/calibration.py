@@ -146,8 +146,9 @@ def _kth(array: np.ndarray, k: int, count: int) -> np.ndarray:
 
 
 def _folder(path: Path, graph: Graph, pictures: Pictures | None) -> Samples:
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in ARRAY_FILES)
-    images = sorted(file for file in path.iterdir() if file.suffix.lower() in PICTURE_FILES)
+    there = sorted(file for file in path.iterdir() if file.is_file())
+    files = [file for file in there if file.suffix.lower() in ARRAY_FILES]
+    images = [file for file in there if file.suffix.lower() in PICTURE_FILES]
     if files and images:
         raise InvalidRequest(f"{path}: holds arrays and pictures; give a folder of one kind")
     if not files and not images:
@@ -179,7 +180,7 @@ def _array_file(file: Path, graph: Graph) -> Mapping[str, np.ndarray]:
         raise InvalidRequest(f"{file}: the model has inputs {names}; give an .npz of each")
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         raise InvalidRequest(f"{file}: is no array, or is damaged: {error}") from error
     return {graph.inputs[0].name: array}
 
@@ -212,7 +213,13 @@ def _fitted(array: np.ndarray, value: Value, label: str) -> np.ndarray:
             f"{label}: '{value.name}' is {array.dtype}{list(array.shape)}; the model takes "
             f"{value.dtype}{list(value.shape)}{hint}"
         )
-    return np.ascontiguousarray(made, value.dtype)
+    stored = np.ascontiguousarray(made, value.dtype)
+    if stored.dtype.kind == "f" and not np.isfinite(stored).all():
+        raise InvalidRequest(
+            f"{label}: '{value.name}' holds numbers that are not finite, of which no range can be "
+            "taken; leave the sample out"
+        )
+    return stored
 
 
 def _picture(file: Path, graph: Graph, pictures: Pictures) -> Mapping[str, np.ndarray]:
@@ -260,7 +267,7 @@ def _function(name: str) -> Callable[[], Iterable[object]]:
     sys.path.insert(0, str(Path.cwd()))
     try:
         found: object = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, SyntaxError, ValueError) as error:
+    except (Exception, SystemExit) as error:
         raise InvalidRequest(f"{name}: can't be imported: {error}") from error
     finally:
         sys.path.pop(0)
@@ -275,7 +282,7 @@ def _generated(function: Callable[[], Iterable[object]], name: str, graph: Graph
     def samples() -> Iterator[Sample]:
         try:
             made = function()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InvalidRequest(f"{name}: raises {type(error).__name__}: {error}") from error
         if not isinstance(made, Iterable):
             raise InvalidRequest(f"{name}: gives {type(made).__name__}, not a series of inputs")
@@ -285,7 +292,7 @@ def _generated(function: Callable[[], Iterable[object]], name: str, graph: Graph
                 one = next(iterator)
             except StopIteration:
                 return
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise InvalidRequest(f"{name}: raises {type(error).__name__}: {error}") from error
             label = f"{name}[{number}]"
             yield _sample(label, _yielded(one, graph, label), graph)

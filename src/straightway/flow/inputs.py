@@ -197,6 +197,10 @@ def read_arrays(path: Path) -> Mapping[str, np.ndarray]:
         raise InvalidRequest(f"{path}: there is no such file") from error
     except OSError as error:
         raise InvalidRequest(f"{path}: cannot be read: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise InvalidRequest(
+            f"{path}: its arrays do not fit in the memory of this machine: {error}"
+        ) from error
     except (ValueError, EOFError, TypeError, *BROKEN_ARCHIVE) as error:
         raise InvalidRequest(
             f"{path}: is no .npz file of arrays, or is damaged. {HOW_TO_SAVE}"

@@ -91,6 +91,8 @@ def _entropy(seen: Observed, _: float) -> Range:
     """Try windows around zero, wider and wider."""
     counts = seen.histogram.astype(np.float64)
     half = len(counts) // 2
+    # zero is exact whatever the range; all the zeros of a ReLU would look like detail that is lost
+    counts[half] = min(counts[half], counts[half + 1])
     reach = int(np.ceil(max(-seen.low, seen.high) / seen.span * half))
     widths = np.unique(np.linspace(min(LEVELS // 2, reach), reach, ENTROPY_STEPS).astype(int))
     first = half if seen.low >= 0 else 0
