@@ -36,6 +36,11 @@ def saved(op: str, given: Case, folder: Path) -> Path:
         ("CumSum", case(x=run(1.5), axis=run(0, np.int64)), "has no axis"),
         ("Compress", case(input=(4, 3), condition=run(True, bool), axis=0), "one dimension"),
         ("GatherElements", case(data=(2, 3, 4), indices=np.zeros((1, 2), np.int64)), "dimensions"),
+        (
+            "GatherND",
+            case(data=(3, 4, 5), indices=run([[[0]], [[1]]], np.int64), batch_dims=1),
+            "same",
+        ),
         ("Squeeze", case(data=(2, 1), axes=np.zeros(0, np.int64)), "list of axes is empty"),
         ("AveragePool", case(x=(1, 2, 5), kernel_shape=(100,), opset=1), "does not fit"),
         (

@@ -128,6 +128,10 @@ def _points_inside(data: Value, indices: Value, batch_dims: int) -> bool:
 )
 def gather_nd(g: Builder, data: Value, indices: Value, /, batch_dims: int = 0) -> Value:
     """Points become rows of the tensor laid out as a list of rows."""
+    if data.shape[:batch_dims] != indices.shape[:batch_dims]:
+        raise InvalidModel(
+            f"the first {batch_dims} dimensions of both are the same; got {data.type}, {indices.type}"
+        )
     depth = indices.shape[-1]
     inner = data.shape[batch_dims + depth :]
     rows = g.reshape(data, (math.prod(data.shape[: batch_dims + depth]), *inner))
