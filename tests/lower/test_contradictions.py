@@ -231,6 +231,19 @@ def test_the_evaluator_is_not_asked_for_a_loop_without_a_condition(tmp_path: Pat
         Evaluator(saved("Loop", loop, tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("op", "given", "text"),
+    [
+        ("LRN", case(x=(2, 7, 5, 4), size=3), "as many channels"),
+        ("PRelu", case(x=(2, 3, 1), slope=np.ones(3, F4), opset=6), "aligned otherwise"),
+        ("Div", case(a=(2, 3, 4), b=np.ones(3, F4), axis=1, broadcast=1, opset=6), "aligned"),
+    ],
+)
+def test_what_the_evaluator_gets_wrong(op: str, given: Case, text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=text):
+        Evaluator(saved(op, given, tmp_path))
+
+
 def test_a_result_without_a_name_is_not_compared(tmp_path: Path) -> None:
     given = case(q=HEADS, k=HEADS, v=HEADS, past_key=HEADS, past_value=HEADS, outputs=4, opset=23)
     path = saved("Attention", given, tmp_path)

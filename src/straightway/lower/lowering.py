@@ -12,7 +12,7 @@ from straightway.lower.bind import bind, check
 from straightway.lower.builder import MOST_DIMENSIONS, Builder, Inner
 from straightway.lower.control_inside import isolated, reads
 from straightway.lower.declare import LOWERINGS
-from straightway.onnx_io.schema import schema
+from straightway.onnx_io.schema import infer_types, schema
 from straightway.remark import Remark
 
 STEP = "lower"
@@ -177,7 +177,7 @@ class _Lowerer:
         if result is None or (value.type is None and not value.uses):
             return
         if result.type != value.type:
-            if schema(node.op) is None:  # then the type is what the model declares
+            if not self.is_inferred(node, value):  # then the type is what the model declares
                 raise InvalidModel(
                     f"node '{node.name}' ({node.op}) gives {result.type} for '{value.name}'; the "
                     f"model declares {value.type}"
@@ -190,6 +190,11 @@ class _Lowerer:
             result.name = value.name
             self.named.add(result)
         self.env[value] = result
+
+    def is_inferred(self, node: Node, value: Value) -> bool:
+        """Whether ONNX's shape functions say something of a result."""
+        kinds = infer_types(node, dict(self.source.opsets))
+        return kinds[node.outputs.index(value)] is not None
 
     def refuse(self, node: Node, error: Unsupported) -> None:
         """Remember a refusal and what can be done about it."""

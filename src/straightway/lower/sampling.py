@@ -285,6 +285,10 @@ BATCHES = run([1, 0, 1], np.int64)
 MOVED = 16
 
 
+# a side of a box; sums of more points than its square are rounded each in its own way
+MOST_POINTS = 16
+
+
 @lower(
     "RoiAlign",
     needs=[
@@ -296,6 +300,11 @@ MOVED = 16
             lambda pool: pool.sampling_ratio > 0,
             "how many points a box takes must be known; got sampling_ratio={pool.sampling_ratio}",
             remedy="export with a sampling_ratio of 1 or more",
+            possible=True,
+        ),
+        need(
+            lambda pool: pool.sampling_ratio <= MOST_POINTS,
+            "so many points of a box are not lowered; got sampling_ratio={pool.sampling_ratio}",
             possible=True,
         ),
     ],
@@ -320,6 +329,7 @@ MOVED = 16
     refuses=[
         case(x=(2, 3, 6, 8), rois=BOXES, batch_indices=BATCHES, sampling_ratio=1, mode="sum"),
         case(x=(2, 3, 6, 8), rois=BOXES, batch_indices=BATCHES),
+        case(x=(2, 3, 6, 8), rois=BOXES, batch_indices=BATCHES, sampling_ratio=17),
     ],
 )
 def roi_align(

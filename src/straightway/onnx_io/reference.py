@@ -14,6 +14,8 @@ from onnx.reference import ReferenceEvaluator
 # them is of a version that it gets wrong (BatchNormalization of 9 trains, Softmax before 13).
 OLDEST_EVALUATED = 7
 BROUGHT_TO = 15
+# an operand of so many dimensions gets the other one aligned
+MATRIX = 2
 
 
 class Evaluator:
@@ -22,7 +24,7 @@ class Evaluator:
     def __init__(self, path: Path) -> None:
         """Read the file with its external data. Raises what onnx and numpy raise."""
         model = onnx.load(str(path))
-        _check_loops(model.graph)
+        _check(model.graph)
         opsets = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
         if opsets and opsets[0] < OLDEST_EVALUATED:
             model = _brought_up(model)
@@ -41,19 +43,40 @@ class Evaluator:
         }
 
 
-def _check_loops(graph: onnx.GraphProto) -> None:
-    """Raise ValueError for a Loop without a condition: the evaluator takes no turn of it."""
+def _check(graph: onnx.GraphProto) -> None:
+    """Raise ValueError for what the evaluator gets wrong."""
     for node in graph.node:
         if node.op_type == "Loop" and (len(node.input) < 2 or not node.input[1]):
             raise ValueError(f"it takes no turn of a Loop without a condition: '{node.name}'")
+        if node.op_type == "LRN":  # onnx/reference/ops/op_lrn.py at v1.23: range(x.shape[0])
+            raise ValueError(f"it normalises as many channels as there are images: '{node.name}'")
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
-                _check_loops(attribute.g)
+                _check(attribute.g)
+
+
+def _check_old(graph: onnx.GraphProto) -> None:
+    """Raise ValueError for operands that are not aligned as opsets before 7 do it.
+
+    Of axes, the converter sees to those of matrices; the evaluator lets a slope run along the last
+    dimension where it fits there, and along the channels only where it does not.
+    """
+    sizes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in graph.input}
+    sizes |= {t.name: list(t.dims) for t in graph.initializer}
+    for node in graph.node:
+        first, second = ([*(sizes.get(name, []) for name in node.input), [], []])[:2]
+        names = {attribute.name for attribute in node.attribute}
+        is_deep = not 0 < len(first) <= MATRIX
+        fits_last = not first or not second or first[-1] in (1, *second)
+        turned = node.op_type == "PRelu" and fits_last and second not in ([], [1])
+        if (is_deep and turned) or (is_deep and {"axis", "broadcast"} <= names):
+            raise ValueError(f"operands of before opset 7 are aligned otherwise: '{node.name}'")
 
 
 def _brought_up(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in a newer opset. Raises ValueError where onnx has no way there."""
     graph = model.graph
+    _check_old(graph)
     given = {value.name for value in graph.input}
     for tensor in graph.initializer:  # the converter wants them as inputs, too, as IR 3 did
         if tensor.name not in given:
