@@ -41,6 +41,7 @@ def saved(op: str, given: Case, folder: Path) -> Path:
             case(data=(3, 4, 5), indices=run([[[0]], [[1]]], np.int64), batch_dims=1),
             "same",
         ),
+        ("Transpose", case(data=(2, 3, 4, 5, 6), perm=(0, 1, 2, 3)), "each of 5 dimensions once"),
         ("Squeeze", case(data=(2, 1), axes=np.zeros(0, np.int64)), "list of axes is empty"),
         ("AveragePool", case(x=(1, 2, 5), kernel_shape=(100,), opset=1), "does not fit"),
         (

@@ -56,9 +56,22 @@ def _check_counts(node: Node) -> None:
             f"{where}: its list of axes is empty: by ONNX's shape function it squeezes none, by ONNX "
             "Runtime all; leave the list out, or name the axes"
         )
+    if is_onnx(node, "Transpose") and not _is_permutation(node):
+        raise InvalidModel(
+            f"{where}: perm names each of {node.operands()[0].rank} dimensions once; got "
+            f"{list(node.attrs['perm'])}"
+        )
     parts = node.attrs.get("num_outputs") if is_onnx(node, "Split") else None
     if parts is not None and parts != len(node.outputs):
         raise InvalidModel(f"{where}: num_outputs is {parts}; it has {len(node.outputs)}")
+
+
+def _is_permutation(node: Node) -> bool:
+    """Whether perm fits the operand, as far as its rank is known: ONNX's shape function counts short."""
+    perm, operand = node.attrs.get("perm"), node.operands()[0]
+    if not perm or operand.type is None:
+        return True
+    return sorted(perm) == list(range(operand.rank))
 
 
 def _names_no_axis(node: Node) -> bool:
