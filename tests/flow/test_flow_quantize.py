@@ -11,7 +11,7 @@ import straightway
 from straightway.errors import InvalidRequest
 from straightway.flow.convert import Request, convert
 from straightway.flow.quantize import QuantizeRequest, quantize
-from straightway.run import litert
+from straightway.run import litert, ort
 from straightway.run.process import Child
 
 RNG = np.random.default_rng(3)
@@ -212,6 +212,22 @@ def test_nodes_stay_in_floats_on_request(tmp_path, child):
     made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,)))
     (product,) = [n for n in made.translation.layout.graph.nodes if n.op.name == "FULLY_CONNECTED"]
     assert product.output.dtype == np.float32
+
+
+def test_scores_beside_boxes_do_not_become_zero(tmp_path, child):
+    """As a detector ends: one tensor of pixels to 300 and of scores to 1."""
+    n = Net(x=(1, 3, 8, 8))
+    boxes = n.Relu(n.Conv("x", n.weights(4, 3, 1, 1, scale=120.0)))
+    scores = n.Sigmoid(n.Conv("x", n.weights(5, 3, 1, 1)))
+    path = n.save(tmp_path / "m.onnx", n.Concat(boxes, scores, axis=1))
+    found = quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=data(path)))
+    assert any("less than two bits" in remark.text for remark in found.remarks)
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,)))
+    (tmp_path / "q.tflite").write_bytes(made.data)
+    x = RNG.normal(0, 1, (1, 3, 8, 8)).astype(np.float32)
+    (got,) = child.call(litert.run(tmp_path / "q.tflite", [x])).outputs
+    (want,) = child.call(ort.run(path, {"x": x})).values()
+    np.testing.assert_allclose(got[:, 4:], want[:, 4:], atol=0.05)
 
 
 def test_channels_of_unlike_ranges_are_brought_together(tmp_path):

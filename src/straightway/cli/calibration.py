@@ -44,6 +44,10 @@ def asked(
     dim: list[str] | None,
     shape: list[str] | None,
     pictures: tuple[str | None, str | None, str],
+    *,
+    method: str,
+    keep_float: list[str] | None,
+    per_tensor: bool,
     **options: Any,
 ) -> "QuantizeRequest":
     """What these options ask for; raises InvalidRequest."""
@@ -62,6 +66,9 @@ def asked(
         )
         if declared
         else None,
+        method=method.lower(),
+        keep_float=tuple(keep_float or ()),
+        per_channel=not per_tensor,
         **options,
     )
 

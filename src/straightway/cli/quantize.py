@@ -62,10 +62,10 @@ def command(
             (mean, std, channels),
             calibration=calibration,
             random=random,
-            method=method.lower(),
+            method=method,
             percentile=percentile,
-            keep_float=tuple(keep_float or ()),
-            per_channel=not per_tensor,
+            keep_float=keep_float,
+            per_tensor=per_tensor,
             step=step,
             advance=advance,
         )

@@ -24,6 +24,8 @@ STEP = "quant.assignment"
 SMALLEST_SCALE = 1e-9
 # a range this much wider than another member's leaves that one fewer than four bits
 UNLIKE = 16.0
+# and one this much wider fewer than two: of the scores beside a detector's boxes nothing would be left
+LOST = 64.0
 Range = tuple[float, float]
 
 
@@ -142,7 +144,20 @@ class _Assigner:
             return ""
         if node.name in self.keep_float:
             return "the request keeps it in floats"
-        return why_float(node)
+        return why_float(node) or self.loses(node)
+
+    def loses(self, node: Node) -> str:
+        """Why operands can't be joined in one scale, or ""."""
+        if node.op.name != "CONCATENATION":
+            return ""
+        ends = [self.ranges.get(v.name, (0.0, 0.0)) for v in node.operands() if v.const is None]
+        widths = [high - low for low, high in ends if high > low]
+        if not widths or max(widths) <= LOST * min(widths):
+            return ""
+        return (
+            f"one scale for ranges of {min(widths):.3g} and {max(widths):.3g} would leave the smaller "
+            "less than two bits"
+        )
 
     def is_stored(self, value: Value, floats: Mapping[Node, str]) -> bool:
         """Whether some integer op makes or reads a value."""
