@@ -23,7 +23,7 @@ help:
 	@echo 'make bench  compare with onnx2tf and onnxruntime on real models (minutes)'
 	@echo 'make conformance  convert all of ONNX'"'"'s backend tests: each passes or is listed as refused'
 	@echo 'make bench-int8   compare quantizers, and what int8 costs on real tasks (minutes)'
-	@echo 'make fuzz   convert thousands of damaged models: each must be refused or compute the same'
+	@echo 'make fuzz   convert damaged models for 3 minutes: each must be refused or compute the same'
 	@echo 'make docs   build the documentation into site/'
 	@echo 'make clean  remove what these made'
 

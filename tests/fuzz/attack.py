@@ -1,12 +1,14 @@
 """Converts damaged models: each must become a file that computes the same, or be refused cleanly.
 
-    python tests/fuzz/attack.py --from 0 --count 3000 --verify-every 20
+    python tests/fuzz/attack.py --start 0 --models 3000
 
-Prints one line for each kind of finding: what was raised, where, and the numbers of attempts that
-show it. `--keep FOLDER` keeps their models: which one a number means changes with the declarations.
+Without `--models` it takes three minutes. Prints one line for each kind of finding: what was raised,
+where, and the numbers of attempts that show it; then which numbers there was time for. A number is one
+model as long as the declarations are the same, so `--keep FOLDER` keeps the models of findings.
 """
 
 import argparse
+import faulthandler
 import json
 import math
 import random
@@ -15,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
@@ -37,12 +40,23 @@ from straightway.run.process import Child
 ENGINES = ("litert", "onnxruntime")
 CLEAN = (Unsupported, InvalidModel, InvalidRequest)
 SLOWEST_S = 10
+HUNG_S = 60
+SLICE_S = 180
 # what has larger inputs is converted, and not compared
 MOST_ELEMENTS = 2**20
 
 
 class TooSlow(BaseException):
     """An attempt took longer than any small model may; nothing may catch it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Until when, on the monotonic clock; whether to compare; where models of findings go."""
+
+    until_s: float = math.inf
+    verify: bool = False
+    keep: Path | None = None
 
 
 @dataclass(slots=True)
@@ -114,74 +128,89 @@ def _first(error: BaseException) -> str:
     ]
 
 
-def attack(numbers: range, *, verify_every: int = 0) -> Outcome:
+def attack(numbers: range, *, verify: bool = False) -> Outcome:
     """Attempt one damaged model for each number, in this process."""
     outcome = Outcome()
-    for number, end in _ends(numbers, verify_every, None):
+    for number, end in _ends(numbers, Plan(verify=verify)):
         outcome.note(number, end)
     return outcome
 
 
-def _ends(numbers: range, verify_every: int, keep: Path | None) -> Iterator[tuple[int, str]]:
+def _ends(numbers: range, plan: Plan) -> Iterator[tuple[int, str]]:
     models = seeds()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         path = Path(folder) / "m.onnx"
         child = stack.enter_context(Child(engines=ENGINES))
         for number in numbers:
+            if time.monotonic() > plan.until_s:
+                return
+            faulthandler.dump_traceback_later(HUNG_S, exit=True)  # where no signal gets through
             rng = random.Random(number)
             path.write_bytes(mutated(rng.choice(models), rng))
-            verified = verify_every and number % verify_every == 0
-            checked = child if verified and not is_large(path.read_bytes()) else None
-            if keep is not None:
-                shutil.copy(path, keep / f"{number}.onnx")
-            end = attempt(path, checked)
-            if keep is not None and end.startswith("="):
-                (keep / f"{number}.onnx").unlink()
+            checked = plan.verify and not is_large(path.read_bytes())
+            if plan.keep is not None:
+                shutil.copy(path, plan.keep / f"{number}.onnx")
+            end = attempt(path, child if checked else None)
+            if plan.keep is not None and end.startswith("="):
+                (plan.keep / f"{number}.onnx").unlink()
             yield number, end
             if end.startswith("TooSlow"):  # the engine may still be at it
                 child.close()
                 child = stack.enter_context(Child(engines=ENGINES))
+    faulthandler.cancel_dump_traceback_later()
 
 
-def attack_apart(numbers: range, verify_every: int, keep: Path | None) -> Outcome:
-    """Attempt them in a process of their own: some libraries end the one that they run in."""
+def attack_apart(numbers: range, plan: Plan) -> tuple[range, Outcome]:
+    """Attempt them in a process of their own, as some libraries end the one that they run in.
+
+    The numbers that there was time for, and how they ended.
+    """
     outcome, at = Outcome(), numbers.start
-    while at < numbers.stop:
-        command = [sys.executable, __file__, "--worker", f"--from={at}"]
-        command += [f"--count={numbers.stop - at}", f"--verify-every={verify_every}"]
-        command += [f"--keep={keep}"] if keep is not None else []
+    while at < numbers.stop and (left_s := plan.until_s - time.monotonic()) > 0:
+        command = [sys.executable, __file__, "--worker", f"--start={at}", f"--seconds={left_s}"]
+        command += [f"--models={numbers.stop - at}"]
+        command += [] if plan.verify else ["--no-verify"]
+        command += [f"--keep={plan.keep}"] if plan.keep is not None else []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
             for line in worker.stdout or ():
                 number, end = json.loads(line)
                 outcome.note(number, end)
                 at = number + 1
-        if worker.returncode:
-            outcome.note(at, f"the process ended with {worker.returncode}")
-            at += 1
-    return outcome
+        if not worker.returncode:
+            break
+        outcome.note(at, f"the process ended with {worker.returncode}")
+        at += 1
+    return range(numbers.start, at), outcome
 
 
 def main() -> int:
     """Attack, and say what was found."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--from", dest="first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=3000)
-    parser.add_argument("--verify-every", type=int, default=10)
+    parser.add_argument("--start", type=int, default=0, help="number of the first model")
+    parser.add_argument("--models", type=int, help="how many, however long that takes")
+    parser.add_argument("--seconds", type=float, help=f"{SLICE_S} without --models")
+    parser.add_argument("--no-verify", action="store_true", help="convert only")
     parser.add_argument("--keep", type=Path, help="where models of findings go")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    numbers = range(given.first, given.first + given.count)
+    numbers = range(given.start, given.start + (given.models or sys.maxsize))
+    seconds = given.seconds or (math.inf if given.models else SLICE_S)
+    plan = Plan(until_s=time.monotonic() + seconds, verify=not given.no_verify, keep=given.keep)
     if given.worker:
-        for found in _ends(numbers, given.verify_every, given.keep):
+        for found in _ends(numbers, plan):
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
         return 0
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
-    outcome = attack_apart(numbers, given.verify_every, given.keep)
+    done, outcome = attack_apart(numbers, plan)
     for what, places in sorted(outcome.findings.items(), key=lambda item: -len(item[1])):
         sys.stdout.write(f"{len(places):5} × {what}   e.g. {places[:3]}\n")
-    sys.stdout.write(f"{dict(outcome.ends)}; {sum(map(len, outcome.findings.values()))} findings\n")
+    ends = ", ".join(f"{count} {end}" for end, count in outcome.ends.most_common())
+    sys.stdout.write(
+        f"models {done.start} to {done.stop - 1}: {ends}; "
+        f"{sum(map(len, outcome.findings.values()))} findings\n"
+    )
     return 1 if outcome.findings else 0
 
 

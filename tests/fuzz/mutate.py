@@ -18,16 +18,21 @@ OPS = [
     "LayerNormalization", "Expand", "Tile", "TopK", "LSTM", "If", "Loop", "Nonsense", "",
 ]  # fmt: skip
 MOST_DAMAGES = 3
+UNDECLARED = 0.6
+BROKEN_BYTES = 0.03
 
 
 def mutated(model: onnx.ModelProto, rng: random.Random) -> bytes:
     """The bytes of a damaged copy."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
+    if rng.random() < UNDECLARED:  # else most damage contradicts what the outputs declare
+        for value in made.graph.output:
+            value.type.tensor_type.ClearField("shape")
     for _ in range(rng.randint(1, MOST_DAMAGES)):
         rng.choice(DAMAGES)(made, rng)
     data = bytearray(made.SerializeToString())
-    if rng.random() < 0.03:
+    if rng.random() < BROKEN_BYTES:
         for _ in range(rng.randint(1, 4)):
             data[rng.randrange(len(data))] = rng.randrange(256)
     return bytes(data)
@@ -215,6 +220,15 @@ def declared(model: onnx.ModelProto, rng: random.Random) -> None:
         kind.shape.dim.add().dim_value = rng.choice(SIZES)
 
 
+def opened(model: onnx.ModelProto, rng: random.Random) -> None:
+    """A dimension of an input is known when the model runs, with a name or without."""
+    if not model.graph.input:
+        return
+    dims = rng.choice(model.graph.input).type.tensor_type.shape.dim
+    if dims:
+        rng.choice(dims).dim_param = rng.choice(["N", "N", "M", ""])
+
+
 def role(model: onnx.ModelProto, rng: random.Random) -> None:
     """A constant becomes an input, an input a constant, an inner value an output."""
     graph, action = model.graph, rng.randrange(3)
@@ -244,5 +258,5 @@ def version(model: onnx.ModelProto, rng: random.Random) -> None:
 
 DAMAGES: list[Callable[[onnx.ModelProto, random.Random], None]] = [
     attribute, attribute, attribute_kind, operands, operands, results, operator, nodes,
-    constant, constant, declared, declared, role, version,
+    constant, constant, declared, declared, opened, opened, role, version,
 ]  # fmt: skip

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+import fuzz.attack
 from fuzz.attack import attack
 from fuzz.mutate import DAMAGES, mutated
 from fuzz.seeds import seeds
@@ -21,9 +22,20 @@ def test_damaged_models_are_converted_or_refused(start):
 
 
 def test_what_is_converted_computes_the_same():
-    found = attack(range(2000, 2100), verify_every=1)
+    found = attack(range(2000, 2100), verify=True)
     assert not found.findings
     assert found.ends["equal"] > 5
+
+
+def test_the_numbers_that_there_was_time_for_are_told(monkeypatch, capsys):
+    monkeypatch.setattr(
+        "sys.argv", ["attack.py", "--start", "3000", "--models", "20", "--no-verify"]
+    )
+    assert fuzz.attack.main() == 0
+    assert capsys.readouterr().out.startswith("models 3000 to 3019: ")
+    monkeypatch.setattr("sys.argv", ["attack.py", "--start", "3000", "--seconds", "1e-9"])
+    assert fuzz.attack.main() == 0
+    assert capsys.readouterr().out.startswith("models 3000 to 2999: ")
 
 
 def test_the_same_number_is_the_same_damage():

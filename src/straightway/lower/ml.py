@@ -21,6 +21,10 @@ Floats = tuple[float, ...]
 )
 def scaler(g: Builder, x: Value, /, offset: Floats, scale: Floats) -> Value:
     """(x - offset) · scale, a feature each."""
+    features = x.shape[-1] if x.rank else 1
+    for name, numbers in (("offset", offset), ("scale", scale)):
+        if len(numbers) not in (1, features):
+            raise InvalidModel(f"Scaler has {len(numbers)} numbers of {name} for features {x.type}")
     centred = g.SUB(g.cast(x, np.float32), g.const(offset, np.float32))
     return g.MUL(centred, g.const(scale, np.float32))
 
