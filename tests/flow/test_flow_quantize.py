@@ -292,10 +292,21 @@ def test_random_data_are_branded(tmp_path):
     assert "random" in notes["straightway.random"]
 
 
+@pytest.mark.parametrize("number", [0.0, 0.5])
+def test_constant_data_are_told(tmp_path, number):
+    path = residual(tmp_path / "m.onnx")
+    np.savez(tmp_path / "same.npz", x=np.full((3, 3, 16, 12), number, np.float32))
+    found = quantize(path, None, QuantizeRequest(calibration=tmp_path / "same.npz"))
+    assert found.is_constant
+    assert not quantize(path, None, QuantizeRequest(calibration=data(path))).is_constant
+
+
 def test_missing_data_and_unknown_nodes_are_refused(tmp_path):
     path = residual(tmp_path / "m.onnx")
     with pytest.raises(InvalidRequest, match="Give 100 to 500"):
         quantize(path, tmp_path / "q.onnx")
+    with pytest.raises(InvalidRequest, match="--random makes up inputs"):
+        quantize(path, None, QuantizeRequest(random=2, calibration=data(path)))
     with pytest.raises(InvalidRequest, match="no node of this name"):
         quantize(path, tmp_path / "q.onnx", QuantizeRequest(random=2, keep_float=["nobody"]))
     with pytest.raises(InvalidRequest, match="methods are"):
@@ -312,4 +323,6 @@ def test_deploying_in_eight_bits_writes_both_files_and_says_what_they_cost(tmp_p
     ]  # fmt: skip
     assert any("dB signal to error" in note for note in made.view.notes)
     assert made.quantization.accuracy.samples == 8
+    least = min(row.sqnr_db for row in made.quantization.accuracy.outputs)
+    assert made.view.verdict.accuracy.startswith(f"{least:.1f} dB signal to error")
     assert made.conversion.verification.equal

@@ -14,6 +14,7 @@ from straightway.report.quantity import (
     plural,
     printable,
     scientific,
+    shortened,
     significant,
     size,
 )
@@ -88,3 +89,12 @@ def test_printable_keeps_both_ends_of_a_long_name():
 
 def test_printable_spells_direction_overrides_out():
     assert printable(HOSTILE[4]).startswith("\\u202e gpj.exe \\u2066\\u0000\\u001b[31m")
+
+
+def test_long_names_in_a_sentence_lose_their_middle():
+    name = "/model" + "/block" * 40 + "/Conv"
+    shown = shortened(f"12.3 dB  CONV_2D '{name}': kept")
+    assert len(shown) < 100
+    assert shown.startswith("12.3 dB  CONV_2D '/model")
+    assert shown.endswith("/Conv': kept")
+    assert shortened("a short sentence") == "a short sentence"

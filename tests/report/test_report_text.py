@@ -51,6 +51,13 @@ def test_the_verdict_comes_first():
     assert text.endswith("worst error 2.1e-5 of 3.8e-4 allowed.")
 
 
+def test_what_eight_bits_cost_stands_beside_the_verdict():
+    view = sample_view()
+    verdict = replace(view.verdict, accuracy="34.2 dB signal to error against the float model")
+    first = " ".join(summary(replace(view, verdict=verdict), width=200).splitlines()[0].split())
+    assert first.startswith("✓ Equal, 34.2 dB signal to error against the float model nudenet")
+
+
 def test_sections_of_a_measured_run():
     text = summary(sample_view())
     order = ["Equal", "Latency", "0.81× the time of onnxruntime", "Time", "convolution",

@@ -36,7 +36,7 @@ def test_json_gives_the_same_view_back(build):
 def test_json_is_versioned():
     data = sample_view().to_json()
     assert data["version"] == VIEW_VERSION
-    with pytest.raises(InvalidRequest, match="reads reports of version 2; got 99"):
+    with pytest.raises(InvalidRequest, match="reads reports of version 3; got 99"):
         View.from_json({**data, "version": 99})
     with pytest.raises(InvalidRequest, match="got None"):
         View.from_json({})

@@ -28,9 +28,10 @@ from straightway.cli.calibration import (
     asked,
     bar,
 )
-from straightway.report.quantity import plural
+from straightway.report.quantity import plural, shortened
 
 MOST_NODES = 10
+CONSTANT = "every input is one and the same number in all calibration data: ranges and accuracy say nothing"
 
 
 @app.command("quantize")
@@ -73,7 +74,7 @@ def command(
     if json:
         print_json(summary(done))
         return
-    print_lines(*lines(done))
+    print_lines(*(shortened(line) for line in lines(done)))
 
 
 def summary(done: Any) -> dict[str, Any]:
@@ -88,6 +89,7 @@ def summary(done: Any) -> dict[str, Any]:
         "bytes": len(done.data),
         "calibration": done.calibration,
         "random": done.is_random,
+        "constant": done.is_constant,
         "stored_values": done.stored,
         "compared_samples": done.accuracy.samples,
         **{
@@ -115,6 +117,8 @@ def lines(done: Any) -> list[str]:
         text.append(
             "the inputs are made up: ranges and accuracy say little (the file says so, too)"
         )
+    if done.is_constant:
+        text.append(f"warning: {CONSTANT}")
     text.append(f"against the float model, on {plural(done.accuracy.samples, 'sample')}:")
     text += [
         f"  '{row.name}': {row.sqnr_db:.1f} dB signal to error, off by up to {row.max_error:.4g}"

@@ -79,6 +79,7 @@ def _deploy(
             files.write(stage / path.name, given.data)
             view = replace(
                 view,
+                verdict=replace(view.verdict, accuracy=headline(given)),
                 notes=(*accuracy_notes(given), *view.notes),
                 remarks=(*given.remarks, *view.remarks),
             )
@@ -95,6 +96,13 @@ def _deploy(
     )
 
 
+def headline(given: Quantization) -> str:
+    """What eight bits cost the least accurate output, in a few words."""
+    worst = min(given.accuracy.outputs, key=lambda row: row.sqnr_db)
+    which = f" in '{worst.name}'" if len(given.accuracy.outputs) > 1 else ""
+    return f"{worst.sqnr_db:.1f} dB signal to error against the float model{which}"
+
+
 def accuracy_notes(given: Quantization) -> tuple[str, ...]:
     """What eight bits cost, in a sentence each."""
     near = given.accuracy
@@ -105,6 +113,7 @@ def accuracy_notes(given: Quantization) -> tuple[str, ...]:
     ]
     source = f"observed on {given.calibration}, compared on {near.samples} of them"
     brand = "; made-up inputs: ranges and accuracy say little" if given.is_random else ""
+    brand += "; every input is constant: ranges and accuracy say nothing" * given.is_constant
     worst = ", ".join(f"{row.node} ({row.op}, {row.sqnr_db:.1f} dB)" for row in near.worst(3))
     return (*notes, f"{source}{brand}", *([f"least accurate inside: {worst}"] if worst else []))
 

@@ -64,13 +64,17 @@ class QuantizeRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantization:
-    """A model that rounds, how it came to be, and how near it is to the float model."""
+    """A model that rounds, how it came to be, and how near it is to the float model.
+
+    `is_constant`: each input is one number everywhere in the data, so that ranges say nothing.
+    """
 
     model: Path
     path: Path | None
     data: bytes
     calibration: str
     is_random: bool
+    is_constant: bool
     samples: int
     stored: int
     accuracy: Accuracy
@@ -97,6 +101,10 @@ def quantize(
     if target is not None:
         files.check_model_output(target, path)
     shapes = ShapeRequest(dims=asked.dims, shapes=asked.shapes)
+    if asked.random and asked.calibration is not None:
+        raise InvalidRequest(
+            "--random makes up inputs where there are no data; got --calibration, too"
+        )
     asked.step("reading")
     _check_closed(path, read(path, shapes))
     samples = open_data(
@@ -179,6 +187,7 @@ def _quantized(
         data=data,
         calibration=samples.description,
         is_random=samples.is_random,
+        is_constant=_is_constant(seen, [plain.names[v] for v in graph.inputs]),
         samples=len(first) if samples.count == 0 else samples.count,
         stored=len(given.schemes),
         accuracy=near,
@@ -261,6 +270,12 @@ def _observe(
     if not watch.samples:
         raise InvalidRequest(f"{samples.description}: there is no sample in it")
     return watch.result(), first
+
+
+def _is_constant(seen: Mapping[str, Observed], names: Sequence[str]) -> bool:
+    """Whether each input of floats is one number everywhere."""
+    found = [seen[name] for name in names if name in seen]
+    return bool(found) and all(one.low == one.high and one.elements > 1 for one in found)
 
 
 def _groups(values: Sequence[Value]) -> Iterable[list[Value]]:

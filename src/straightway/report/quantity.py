@@ -1,6 +1,7 @@
 """Numbers as people read them: units, digits, and names that can't break the page."""
 
 import math
+import re
 import unicodedata
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
@@ -9,6 +10,7 @@ _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 # separators: none has a glyph, and some rearrange their neighbours (Unicode TR 36 and TR 39).
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _LONGEST_NAME = 160
+_LONGEST_WORD = 64
 
 
 def significant(number: float, digits: int = 3) -> str:
@@ -92,6 +94,11 @@ def printable(text: str, longest: int = _LONGEST_NAME) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(_visible(character) for character in text)
+
+
+def shortened(text: str, longest: int = _LONGEST_WORD) -> str:
+    """A sentence whose overlong words, names of a model, lose their middle."""
+    return re.sub(rf"\S{{{longest + 1},}}", lambda word: printable(word[0], longest), text)
 
 
 def _visible(character: str) -> str:

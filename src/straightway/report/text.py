@@ -89,7 +89,10 @@ def _section(title: str, body: RenderableType) -> RenderableType:
 
 def _verdict(view: View, *, ascii_only: bool) -> RenderableType:
     mark, plain_mark, word, style = _STATUS[view.verdict.status]
-    head = Text.assemble((f"{plain_mark if ascii_only else mark} {word}", style), "  ")
+    head = Text.assemble((f"{plain_mark if ascii_only else mark} {word}", style))
+    if view.verdict.accuracy:
+        head.append(f", {printable(view.verdict.accuracy, 200)}")
+    head.append("  ")
     head.append(printable(view.model.name, _NAME_WIDTH), style="bold")
     if view.result is not None:
         head.append(" -> " if ascii_only else " → ")

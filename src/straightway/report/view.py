@@ -8,7 +8,7 @@ from straightway.errors import InvalidRequest
 from straightway.remark import Remark
 from straightway.report.codec import decode, encode
 
-VIEW_VERSION = 2
+VIEW_VERSION = 3
 """Raised whenever a field is added, removed or changes its meaning."""
 
 # The order in which categories are shown: what computes, then what only moves or converts, then
@@ -95,11 +95,13 @@ class FirstDifference:
 class Verdict:
     """Whether the result computes the numbers of the model.
 
+    `accuracy` says how near a model of eight bits is to the float model that it was made of.
     `worst_error` and `tolerance` are those of the value that came closest to its bound.
     """
 
     status: Literal["equal", "different", "refused", "unverified"]
     text: str
+    accuracy: str = ""
     worst_error: float | None = None
     tolerance: float | None = None
     seeds: int = 0
