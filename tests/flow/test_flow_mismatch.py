@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import straightway
 from onnx_io.small_models import convolutions, model, node, save, tensor, tokens, weights
 from straightway.cli.main import app
-from straightway.errors import Mismatch, ToolFailed
+from straightway.errors import Bug, Mismatch
 from straightway.flow.convert import Request, attempt
 from straightway.flow.twin import needs_twin
 from straightway.onnx_io.vary import varied
@@ -202,9 +202,9 @@ def test_a_file_that_does_not_load_is_our_fault_and_leaves_nothing(
     path, tmp_path, child, monkeypatch
 ):
     write_garbage(monkeypatch)
-    with pytest.raises(ToolFailed, match="fault of straightway") as caught:
+    with pytest.raises(Bug, match="fault of straightway") as caught:
         straightway.convert(path, tmp_path / "net.tflite", child=child)
-    assert caught.value.exit_code == 4
+    assert caught.value.exit_code == 5
     assert sorted(p.name for p in tmp_path.iterdir()) == ["net.onnx"]
 
 
@@ -213,7 +213,7 @@ def test_an_engine_that_dies_is_an_error_and_the_next_model_is_fine(
 ):
     with monkeypatch.context() as patch:
         abort_the_engine(patch)
-        with pytest.raises(ToolFailed, match="the child process ended"):
+        with pytest.raises(Bug, match="the child process ended"):
             straightway.convert(path, tmp_path / "net.tflite", child=child)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["net.onnx"]
     assert straightway.convert(path, child=child).verification.equal

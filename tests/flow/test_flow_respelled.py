@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import straightway
-from straightway.onnx_io.respell import respelled
+from straightway.onnx_io.respell import respelled, sigmoids
 
 
 def save(path, shift):
@@ -59,4 +59,112 @@ def test_a_model_without_sigmoid_has_no_other_spelling(tmp_path):
     model = onnx.load(path)
     model.graph.node[1].op_type = "Relu"
     onnx.save(model, path)
-    assert respelled(path) is None
+    assert respelled(path, [sigmoids]) is None
+
+
+def half_model(path, middle):
+    """float16 inside, computed by onnxruntime with every result rounded, and floats after it."""
+    rng = np.random.default_rng(0)
+    weights = numpy_helper.from_array(rng.standard_normal((5, 64, 3, 3)).astype(np.float16), "w")
+    nodes = [
+        helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("Conv", ["h", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Cast", ["c"], ["f"], to=TensorProto.FLOAT),
+        *middle,
+    ]
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", [4, 64, 8, 8]), ("y", None))
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+    return path
+
+
+def test_narrow_floats_inside_are_no_fault(tmp_path):
+    softmax = [helper.make_node("Softmax", ["f"], ["y"], axis=1)]
+    done = straightway.convert(half_model(tmp_path / "m.onnx", softmax))
+    assert done.verification is not None
+    assert done.verification.equal
+    assert "float16 and bfloat16 in float32" in done.verification.note
+
+
+def test_a_wrong_file_of_narrow_floats_stays_wrong(tmp_path):
+    from straightway.lower.declare import LOWERINGS
+
+    lowering = LOWERINGS["onnx", "Sigmoid"]
+    object.__setattr__(lowering, "function", lambda g, x, **_: g.LOGISTIC(g.MUL(x, 1.05)))
+    sigmoid = [helper.make_node("Sigmoid", ["f"], ["y"])]
+    with pytest.raises(straightway.Mismatch):
+        straightway.convert(half_model(tmp_path / "m.onnx", sigmoid))
+
+
+NUMBERS = np.array(
+    [np.nan, np.inf, -np.inf, 300, -300, -1.5, 127.9, 255.7, 1e5, -1e5, 3e9, -3e9, 1e19, -1e19],
+    np.float32,
+)
+
+
+@pytest.mark.parametrize("name", ["INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "INT64"])
+def test_what_a_type_does_not_hold_is_the_nearest(name, tmp_path):
+    kind = TensorProto.DataType.Value(name)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["z"], to=kind),
+        helper.make_node("Identity", ["z"], ["y"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, NUMBERS.shape),
+        helper.make_tensor_value_info("y", kind, NUMBERS.shape),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    np.savez(tmp_path / "x.npz", x=NUMBERS)
+    done = straightway.convert(tmp_path / "m.onnx", inputs=tmp_path / "x.npz")
+    assert done.verification is not None
+    assert "ONNX leaves that undefined" in done.verification.note
+    limits = np.iinfo(done.verification.ran.outputs[0].dtype)
+    assert done.verification.ran.outputs[0][:3].tolist() == [limits.max, limits.max, limits.min]
+
+
+def one_node(path, op, kind, shape, opset=22, **attrs):
+    ends = [helper.make_tensor_value_info(n, kind, s) for n, s in (("x", shape), ("y", None))]
+    nodes = [helper.make_node(op, ["x"], ["y"], **attrs)]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    onnx.save(onnx.shape_inference.infer_shapes(model), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("op", "kind", "attrs"),
+    [
+        ("Det", TensorProto.BFLOAT16, {}),
+        ("LRN", TensorProto.DOUBLE, {"size": 3}),
+        ("LRN", TensorProto.BFLOAT16, {"size": 3}),
+    ],
+)
+def test_floats_without_a_kernel_are_compared_in_float32(op, kind, attrs, tmp_path):
+    shape = [2, 3, 3] if op == "Det" else [1, 4, 5, 5]
+    done = straightway.convert(one_node(tmp_path / "m.onnx", op, kind, shape, **attrs))
+    assert done.verification is not None
+    assert done.verification.equal
+    if op == "LRN":
+        assert "computing other floats in float32" in done.verification.note
+
+
+def test_dilation_with_same_padding_is_compared_with_the_evaluator(tmp_path):
+    rng = np.random.default_rng(0)
+    weights = numpy_helper.from_array(rng.standard_normal((2, 3, 3, 3)).astype(np.float32), "w")
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", [1, 3, 9, 8]), ("y", [1, 2, 9, 8]))
+    ]
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", dilations=[2, 3])]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    done = straightway.convert(tmp_path / "m.onnx")
+    assert done.verification is not None
+    assert "reference evaluator" in done.verification.note

@@ -16,7 +16,7 @@ from straightway.flow.blame import blamed
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
 from straightway.flow.open import Options, translate_open
 from straightway.flow.reference import Oracle
-from straightway.flow.respelled import asked_again
+from straightway.flow.respelled import answered, asked_again
 from straightway.flow.rounded import roundings, verify_rounded
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.twin import needs_twin, with_twin
@@ -284,7 +284,7 @@ def prove(path: Path, draft: Path, translation: Translation, proof: Proof) -> Ve
         proof.step("comparing with varied weights")
         found = with_twin(found, oracle, translation, feeds)
         return found if found.equal or found.difference else verify(oracle)
-    found = verify(oracle)
+    found = answered(oracle, verify)
     if not found.equal:
         proof.step("asking another reference")
         found = asked_again(found, oracle, verify)

@@ -19,10 +19,14 @@ CARRIERS = {
     "Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Slice",
     "Concat", "Expand", "Gather", "Split", "Where", "Max", "Clip", "Add", "Mul",
 }  # fmt: skip
+# What only hands numbers on.
+MOVES = {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Expand"}
 # What takes integers, its second operand, as places in the first.
 ALONG_ONE_AXIS = {"Gather", "GatherElements", "ScatterElements", "Scatter"}
 SCATTERS = {"ScatterElements", "Scatter", "ScatterND", "MaxUnpool"}
 LOOKUPS = ALONG_ONE_AXIS | {"GatherND", "ScatterND"}
+# What takes no whole number 0 as its second operand.
+DIVISIONS = {"Div", "Mod"}
 # What counts places in the whole of its first result.
 COUNTED_WHOLE = {"MaxUnpool"}
 MOST_STEPS = 400
@@ -84,9 +88,10 @@ def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(rng.random(shape) < 0.75).astype(dtype)
     if np.issubdtype(dtype, np.integer):
         limit = max(min(index_limit(value), int(np.iinfo(dtype).max)), 1)
+        least = int(_divides(value))
         if _is_scattered(value):
             return _distinct(value, limit, rng).astype(dtype)
-        return np.asarray(rng.integers(0, limit, shape)).astype(dtype)
+        return np.asarray(rng.integers(least, max(limit, least + 1), shape)).astype(dtype)
     if any(node.op.name == "OneHot" and position == 0 for node, position in value.uses):
         return np.asarray(rng.integers(0, index_limit(value), shape)).astype(dtype)
     return np.asarray(rng.random(shape)).astype(dtype)
@@ -95,6 +100,20 @@ def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
 def _is_scattered(value: Value) -> bool:
     """Whether these are places to write to: one that comes twice may hold either number."""
     return any(node.op.name in SCATTERS and position == 1 for node, position in value.uses)
+
+
+def _divides(value: Value) -> bool:
+    """Whether these whole numbers divide others, so that none may be 0."""
+    waiting, seen = deque([value]), {value}
+    while waiting:
+        for node, position in waiting.popleft().uses:
+            if node.op.name in DIVISIONS and position == 1:
+                return True
+            if node.op.name in MOVES:
+                fresh = [v for v in node.outputs if v not in seen]
+                seen.update(fresh)
+                waiting.extend(fresh)
+    return False
 
 
 def _distinct(value: Value, limit: int, rng: np.random.Generator) -> np.ndarray:

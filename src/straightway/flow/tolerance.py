@@ -27,6 +27,11 @@ def type_of(array: np.ndarray) -> str:
     return f"{array.dtype.name}{list(array.shape)}"
 
 
+def kind_of(array: np.ndarray) -> str:
+    """Whether elements are floats, whole numbers, truth values: numpy's letter, also for bfloat16."""
+    return "f" if array.dtype.name in RELATIVE else array.dtype.kind
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One compared tensor: the greatest difference, the bound, and where the difference is greatest.

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from straightway.errors import InvalidModel, InvalidRequest, Mismatch, ToolFailed
+from straightway.errors import Bug, InvalidModel, InvalidRequest, Mismatch, ToolFailed
 from straightway.flow.files import scratch
 from straightway.flow.inputs import Arrays
 from straightway.flow.reference import Oracle, Reference, references
-from straightway.flow.tolerance import Check, compare
+from straightway.flow.tolerance import Check, compare, kind_of
 from straightway.flow.translate import Translation
 from straightway.ir import Value
 from straightway.remark import Remark
@@ -20,6 +20,8 @@ from straightway.run.process import Child
 from straightway.tflite.write import write
 
 STEP = "flow.verify"
+# what is said of a run that takes too long, or that the system or the user ends, or without memory left
+MACHINE_LIMITS = ("no answer in time", "SIGKILL", "SIGTERM", "SIGINT", "bad_alloc", "memory")
 INTERIOR_VALUES = 12
 BISECT_BATCH = 64
 # memory is for the model, not for looking at it
@@ -79,11 +81,13 @@ class Feed:
 
 
 def run_written(child: Child, path: Path, arrays: Sequence[np.ndarray]) -> Ran:
-    """Run a file that we wrote; whatever LiteRT has against it is no fault of the user's."""
+    """Run a file that we wrote; whatever LiteRT has against it is a fault of ours, not the machine's limits."""
     try:
         return child.call(litert.run(path, arrays))
     except (InvalidModel, InvalidRequest, ToolFailed) as error:
-        raise ToolFailed(
+        if isinstance(error, ToolFailed) and any(limit in str(error) for limit in MACHINE_LIMITS):
+            raise
+        raise Bug(
             f"LiteRT does not run the written file, which is a fault of straightway: {error}"
         ) from error
 
@@ -135,7 +139,7 @@ def output_checks(
         order = translation.layout.io_dims(value)
         found = got.transpose(np.argsort(order)) if got.ndim == len(order) else got
         plain, optimised = expected.plain[name], expected.optimised[name]
-        if expected.widened and plain.dtype.kind == found.dtype.kind:
+        if expected.widened and kind_of(plain) == kind_of(found):
             plain = optimised = plain.astype(value.dtype)
         checks.append(compare(name, plain, found, optimised, computed_in=expected.computed_in))
     return checks
