@@ -27,9 +27,12 @@ from straightway.flow.verify import (
 from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Value
 from straightway.onnx_io.cut import GIVEN, cut
+from straightway.tflite.rows import ROWS
 from straightway.tflite.write import write
 
-EIGHT_BITS = (np.dtype(np.int8), np.dtype(np.uint8))
+STORED = tuple(np.dtype(kind) for kind in (np.int8, np.uint8, np.int16, np.uint16))
+INT16 = np.dtype(np.int16)
+ROUNDINGS = ("QuantizeLinear", "DynamicQuantizeLinear")
 SIGN = 128
 
 
@@ -46,14 +49,14 @@ def roundings(translation: Translation) -> dict[str, Value]:
     return {
         name: value
         for name, value in translation.interior().items()
-        if value.dtype in EIGHT_BITS
-        and (translation.lowered.values[value].quant is not None or _is_measured(value))
+        if value.dtype in STORED
+        and (translation.lowered.values[value].quant is not None or _is_rounded(value))
     }
 
 
-def _is_measured(value: Value) -> bool:
-    """Whether these are integers, or their zero point, by the range that the run finds."""
-    return value.producer is not None and value.producer.op.name == "DynamicQuantizeLinear"
+def _is_rounded(value: Value) -> bool:
+    """Whether these are rounded floats, or their zero point, by whatever scale."""
+    return value.producer is not None and value.producer.op.name in ROUNDINGS
 
 
 def verify_rounded(
@@ -158,15 +161,27 @@ class _Look:
         return stretches.run({**self.feed.inputs, **given})
 
     def quanta(self, name: str) -> int:
-        """One quantum, and one of the scale in which an op gives its result before it is scaled anew."""
+        """One quantum, and one of the scale in which an op gives its result before it is scaled anew.
+
+        Kernels that interpolate in a table are off by what their row says.
+        """
         value = self.logical(name)
         maker = value.producer
         source = maker.operands()[0] if maker is not None and maker.op.name == "QUANTIZE" else None
         if source is None or source.quant is None or value.quant is None:
-            return 1
+            return 1 + math.ceil(table_error(value))
         if source in {self.logical(other) for other in self.values}:  # the model rounds there, too
             return 1
-        return 1 + math.ceil(float(source.quant.scale / value.quant.scale) - 0.5)
+        ratio = float(source.quant.scale / value.quant.scale)
+        return 1 + math.ceil(ratio * (1 + table_error(source)) - 0.5)
+
+
+def table_error(value: Value) -> float:
+    """By how many numbers the table of a 16-bit kernel may be off."""
+    row = ROWS.get(value.producer.op.name) if value.producer is not None else None
+    if row is None or row.table is None or value.dtype != INT16:
+        return 0.0
+    return row.table(value.producer)  # type: ignore[arg-type]
 
 
 def _same(

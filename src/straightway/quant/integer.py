@@ -32,9 +32,9 @@ from straightway.quant.edges import (
     stored,
     take_over,
 )
-from straightway.quant.scheme import UINT8, Scheme, fixed_scheme, scheme_of, stored_scheme
+from straightway.quant.scheme import INT16, UINT8, Scheme, fixed_scheme, scheme_of, stored_scheme
 from straightway.remark import Remark
-from straightway.tflite.rows import ROWS
+from straightway.tflite.rows import ROWS, tables
 
 STEP = "quant.integer"
 MOST_ROUNDS = 8
@@ -451,6 +451,8 @@ def why_float(node: Node) -> str:
     dtype = dtypes.pop()
     if dtypes or dtype not in row.quantized:
         return f"TFLite's {node.op.name} doesn't take these types"
+    if dtype == INT16 and row.table is tables.STEEP:
+        return f"TFLite's 16-bit {node.op.name} interpolates in a table, far off near zero"
     if row.quant == "weights":
         reason = weights.fault(node)
         if reason:

@@ -13,7 +13,7 @@ INT8 = np.dtype(np.int8)
 UINT8 = np.dtype(np.uint8)
 INT16 = np.dtype(np.int16)
 # how far from a whole number a quotient may be that stands for one: float32 rounds scale · number
-WHOLE = 1e-3
+WHOLE = 1e-2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

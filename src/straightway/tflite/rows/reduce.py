@@ -1,7 +1,7 @@
 """Reductions, and the ops that normalise along an axis."""
 
 from straightway.ir import Node
-from straightway.tflite.rows import shapes, versions
+from straightway.tflite.rows import shapes, tables, versions
 from straightway.tflite.rows.conditions import (
     constant,
     constant_of,
@@ -113,6 +113,7 @@ ROWS += [
         max_rank=DELEGATE_RANK,
         defaults={"beta": 1.0},
         quant="fixed:1/256,-128",
+        table=tables.always(tables.SOFTMAX),
         # VisitSoftmaxNode, delegates/xnnpack/xnnpack_delegate.cc:5911
         xnnpack=(
             option("beta", lambda beta: beta == 1.0, "beta must be 1"),

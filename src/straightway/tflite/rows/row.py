@@ -91,6 +91,8 @@ class Row:
     dimension numbers of the logical filter, "spatial" for its spatial ones (there with any count).
     `open_size`: the runtime finds out the size of the result.
     `state`: written operands that must be variable tensors; they keep their values between runs.
+    `table`: by how many numbers an int16 result may be off besides rounding, where the kernel
+    interpolates in a table.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Row:
     weights: tuple[int | Literal["spatial"], ...] = ()
     state: tuple[int, ...] = ()
     open_size: bool = False
+    table: Callable[[Node], float] | None = None
 
     def __post_init__(self) -> None:
         """Check that nothing of the row contradicts itself."""

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from straightway.ir import Node
-from straightway.tflite.rows import shapes, versions
+from straightway.tflite.rows import shapes, tables, versions
 from straightway.tflite.rows.conditions import (
     floats,
     floats_or_8_bit,
@@ -46,6 +46,8 @@ _unary(
     options="ExpOptions",
     quantized="i8 i16",
     quant="free",
+    # its curvature is its value, at most the greatest number stored
+    table=tables.interpolated(lambda node: 32767 * scale_of(node.output)),
     version=_INT8_INT16,
 )
 _unary(
@@ -54,6 +56,7 @@ _unary(
     "kernels/elementwise.cc:362",
     quantized="i8 i16",
     quant="free",
+    table=tables.STEEP,
     version=_INT8_INT16,
 )
 _unary(
@@ -70,6 +73,7 @@ _unary(
     "kernels/elementwise.cc:495",
     quantized="i8 i16",
     quant="free",
+    table=tables.STEEP,
     version=versions.INT8_INT16,
 )
 _unary("SQUARE", "f32", "kernels/elementwise.cc:510", options="SquareOptions")
@@ -102,6 +106,7 @@ _unary(
     "kernels/activations.cc:1057",
     quantized="i8 u8 i16",
     quant="fixed:1/256,-128",
+    table=tables.always(tables.LOGISTIC),
     version=versions.INT8_INT16,
     xnnpack=FLOAT_OR_8_BIT,
 )
@@ -111,6 +116,7 @@ _unary(
     "kernels/activations.cc:951",
     quantized="i8 u8 i16",
     quant="fixed:1/128,0",
+    table=tables.always(tables.TANH),
     version=versions.INT8_INT16,
     xnnpack=FLOAT_OR_8_BIT,
 )
@@ -184,6 +190,8 @@ ROWS += [
         attrs={"approximate": field_("approximate")},
         defaults={"approximate": False},
         quant="free",
+        # bent most at zero
+        table=tables.interpolated(lambda _: 0.8),
         xnnpack=FLOAT_ONLY,
         version=by_type("f16:3 i8:2 u8:2"),
     ),
