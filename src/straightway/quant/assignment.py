@@ -15,6 +15,7 @@ from straightway.quant import average, region
 from straightway.quant.edges import FLOAT32
 from straightway.quant.integer import AVERAGES, DIVISOR, divides_by_runtime, limits, picks
 from straightway.quant.needed import ALL, needed
+from straightway.quant.placement import Errors, place
 from straightway.quant.scheme import INT8, Scheme, fixed_scheme
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
@@ -45,11 +46,13 @@ def assign(
     hidden: AbstractSet[str],
     keep_float: AbstractSet[str] = frozenset(),
     makers: Mapping[Node, Node] | None = None,
+    *,
+    errors: Errors | None = None,
 ) -> Assignment:
     """Give each value that is stored in eight bits a scheme.
 
     `ranges` are those observed, by name; `hidden` the values that vanish; `keep_float` names nodes
-    that stay in floats; `makers` has the model's node of each op.
+    that stay in floats; `makers` has the model's node of each op; `errors` are what roundings may not cost.
     """
     told_apart = {value.name: range_ for value, range_ in needed(graph).items()}
     ranges = {name: _within(own, told_apart.get(name, ALL)) for name, own in ranges.items()}
@@ -60,6 +63,7 @@ def assign(
         hidden=hidden | implied,
         keep_float=keep_float,
         makers=makers or {},
+        errors=errors,
     )
     return found.run()
 
@@ -110,6 +114,7 @@ class _Assigner:
     hidden: AbstractSet[str]
     keep_float: AbstractSet[str]
     makers: Mapping[Node, Node]
+    errors: Errors | None
     parents: dict[Value, Value] = field(default_factory=dict)
     symmetric: set[Value] = field(default_factory=set)
     fixed: dict[Value, Scheme] = field(default_factory=dict)
@@ -119,7 +124,7 @@ class _Assigner:
         """Find groups, then one scheme for each."""
         floats = {node: why for node in self.graph.nodes if (why := self.reason(node))}
         floats |= region.normalizers(self.graph)
-        region.grow(self.graph, floats, self.makers)
+        floats |= place(self.graph, floats, self.hidden, self.makers, self.errors).floats
         stored = {v for v in self.graph.values() if self.is_stored(v, floats)}
         for node in self.graph.nodes:
             self.join(node, floats, stored)

@@ -1,15 +1,9 @@
-"""Ops that are better off with floats: normalisations, and what has floats all around.
+"""Ops that eight bits are not enough for: normalisations.
 
 Eight bits hold a variance, its root and the inverse of that badly: these span orders of magnitude, and
 differences of near numbers lose what is left. So what is computed for a divisor or a root alone, and
 what is scaled by it, computes with floats.
-
-Each border between integers and floats costs a conversion of its bytes. What is cheap itself changes
-sides where that saves bytes; between ops of one node of the model, such as a normalisation, already
-where it costs none, since floats lose nothing.
 """
-
-from collections.abc import Mapping
 
 from straightway.ir import Graph, Node, Value
 from straightway.quant.edges import FLOAT32, is_op
@@ -23,8 +17,6 @@ ROOTS = ("SQRT", "RSQRT")
 REDUCTIONS = ("MEAN", "SUM")
 RENAMES = ("RESHAPE", "TRANSPOSE", "BROADCAST_TO")
 CHEAP = ("elementwise", "reduce", "rename", "along")
-BETWEEN = "its neighbours compute with floats, and conversions would cost more"
-MOST_ROUNDS = 16
 
 
 def normalizers(graph: Graph) -> dict[Node, str]:
@@ -68,40 +60,3 @@ def _is_cheap(node: Node) -> bool:
     row = ROWS.get(node.op.name)
     real = any(v.dtype == FLOAT32 for v in node.operands())
     return row is not None and real and row.quant != "weights" and row.layout in CHEAP
-
-
-def grow(graph: Graph, floats: dict[Node, str], makers: Mapping[Node, Node]) -> None:
-    """Add to `floats` what is better off there, until nothing changes."""
-    for _ in range(MOST_ROUNDS):
-        found = [n for n in graph.nodes if n not in floats and _joins(graph, n, floats, makers)]
-        if not found:
-            return
-        floats.update(dict.fromkeys(found, BETWEEN))
-
-
-def _joins(
-    graph: Graph, node: Node, floats: Mapping[Node, str], makers: Mapping[Node, Node]
-) -> bool:
-    row = ROWS.get(node.op.name)
-    real = [v for v in (*node.operands(), *node.outputs) if v.const is None and v.dtype == FLOAT32]
-    if row is None or row.quant == "weights" or not real:
-        return False
-    # scale and offset of a normalisation belong to it, whatever the model calls them
-    related = is_op(node, "ADD", "MUL") and any(v.const is not None for v in node.operands())
-    saved, cost = 0, 0
-    for value in real:
-        others = [u for u in value.users() if u is not node]
-        if value.producer is not node and value.producer is not None:
-            others = [value.producer]
-        beside = [other for other in others if other in floats or other is graph.exit]
-        related |= any(makers.get(other) is makers.get(node, node) for other in beside)
-        if len(beside) == len(others) and others:
-            saved += _bytes(value)
-        else:
-            cost += _bytes(value)
-    is_between = any(v.producer in floats for v in real if v.producer is not None)
-    return is_between and (saved > cost or (saved == cost and related))
-
-
-def _bytes(value: Value) -> int:
-    return value.known_type.size

@@ -25,11 +25,15 @@ NOTHING = Assignment(schemes={}, anew={}, floats={}, remarks=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The graph, and under which name each value of the lowered graph is computed in floats there."""
+    """The graph, and under which name each value of the lowered graph is computed in floats there.
+
+    `reals` has what constants of integers were before they were rounded, by what is made of them.
+    """
 
     graph: Graph
     names: Mapping[Value, str]
     remarks: tuple[Remark, ...]
+    reals: Mapping[Value, np.ndarray] = field(default_factory=dict)
 
 
 def floats_of(source: Graph, lowered: Lowered) -> Model:
@@ -53,6 +57,7 @@ class _Maker:
     names: dict[Value, str] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     stored: dict[tuple[Value, Scheme], Value] = field(default_factory=dict)
+    reals: dict[Value, np.ndarray] = field(default_factory=dict)
 
     def run(self) -> Model:
         """Write inputs, ops or the nodes that they were made for, outputs."""
@@ -81,7 +86,9 @@ class _Maker:
             self.env[v] if v in self.env else self.plain(v) for v in self.lowered.graph.outputs
         ]
         self.finish(outputs)
-        return Model(graph=self.graph, names=self.names, remarks=tuple(self.remarks))
+        return Model(
+            graph=self.graph, names=self.names, remarks=tuple(self.remarks), reals=self.reals
+        )
 
     def finish(self, outputs: list[Value]) -> None:
         """Outputs under the model's names, each made by a node of its own."""
@@ -174,19 +181,24 @@ class _Maker:
         scheme = stored_scheme(value, np.dtype(np.int8)) or scheme_for(
             float(array.min(initial=0.0)), float(array.max(initial=0.0))
         )
-        return self.dequantized(scheme.stored(array), scheme.quant, value.name)
+        made = self.dequantized(scheme.stored(array), scheme.quant, value.name)
+        self.reals[made] = array
+        return made
 
     def weights(self, node: Node, place: int) -> Value:
         """Weights or bias as integers and scales."""
         if self.filters is None:
             raise ValueError("there are no filters")
         array, quant = self.filters.of(node, place)
+        real = np.asarray(node.operands()[place].const)
         perm = spelling.weights_perm(node) if place == 1 else None
         if perm is not None:
             axis = None if quant.axis is None else perm.index(quant.axis)
-            array = array.transpose(perm)
+            array, real = array.transpose(perm), real.transpose(perm)
             quant = Quant(scale=quant.scale, zero_point=quant.zero_point, axis=axis)
-        return self.dequantized(array, quant, f"{node.name}/{'weights' if place == 1 else 'bias'}")
+        made = self.dequantized(array, quant, f"{node.name}/{'weights' if place == 1 else 'bias'}")
+        self.reals[made] = real
+        return made
 
     def dequantized(self, array: np.ndarray, quant: Quant, name: str) -> Value:
         """A constant of integers and the node that makes floats of it."""
