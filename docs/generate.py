@@ -5,15 +5,13 @@
 What stands there is read from the same tables that the converter works by.
 """
 
-import inspect
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from straightway.flow.support import Limit, Support, support
 from straightway.ir.types import SHORT_NAMES
-from straightway.lower import families
-from straightway.lower.declare import LOWERINGS, Lowering, Need
 from straightway.tflite.rows import ROWS, Row
 
 FOLDER = Path(__file__).parent / "generated"
@@ -21,16 +19,26 @@ CHANGES = FOLDER.parents[1] / "CHANGELOG.md"
 DOMAINS = {"onnx": "ONNX", "com.microsoft": "com.microsoft"}
 
 OPERATORS = """\
+---
+hide: [toc]
+---
 # ONNX operators
 
-*Made from the declarations in `straightway.lower`; {count} operators.*
+*Made from the declarations in `straightway.lower` and by converting their samples; {count} operators.
+`straightway ops` prints the same, `straightway ops NAME` with the kernels' files and lines.*
 
-An operator that is not listed is refused, with its name and the name of each node. So is a node
-that meets a limit below: the message says what was found, and what works instead.
+An operator that is not listed becomes those that ONNX defines it by, or is refused, with its name and
+the name of each node. So is a node that does not keep a limit below: the message says what was found,
+and what works instead.
 
-**the target** means that TFLite has no kernel for it (the file and line say where that stands);
-**not yet** that straightway does not lower it so far; **ONNX** that the model's own format, or
-arithmetic, rules it out.
+- **versions**: the opsets that changed the operator, of those that are accepted. Each holds until the
+  next.
+- **types**: element types of operands with which a sample converts, by the schema's names of types.
+  What has no kernel of its type is computed in another; `straightway inspect` says so.
+- **TFLite**: what the samples become, by their attributes, shapes and types; the kernels are on the
+  page of [TFLite operators](rows.md).
+- **limits**: of **LiteRT**, whose kernels have none for it (the file and line, at LiteRT v2.2.0, say
+  where that stands); of **ONNX**, its format or arithmetic; or **not yet** lowered.
 """
 
 ROWS_PAGE = """\
@@ -96,7 +104,6 @@ def refused_page() -> str:
 
 def main() -> None:
     """Write all pages."""
-    families.load()
     FOLDER.mkdir(exist_ok=True)
     pages = {
         "operators.md": operators_page(),
@@ -110,34 +117,33 @@ def main() -> None:
 
 def operators_page() -> str:
     """One table for each domain, in the order of names."""
-    parts = [OPERATORS.format(count=len(LOWERINGS))]
-    for domain in sorted({domain for domain, _ in LOWERINGS}, reverse=True):
+    found = [*support()]
+    parts = [OPERATORS.format(count=len(found))]
+    for domain in dict.fromkeys(entry.domain for entry in found):
         parts.append(f"## {DOMAINS.get(domain, domain)}\n")
-        found = [entry for (where, _), entry in sorted(LOWERINGS.items()) if where == domain]
-        header = ("operator", "becomes", "limits")
-        parts.append(table(header, [operator_cells(entry) for entry in found]))
+        header = ("operator", "versions", "types", "becomes", "TFLite", "limits")
+        rows = [operator_cells(entry) for entry in found if entry.domain == domain]
+        parts.append(table(header, rows))
     return "\n".join(parts)
 
 
-def operator_cells(entry: Lowering) -> tuple[str, str, str]:
-    """Name, what it becomes, and its limits."""
-    becomes = (inspect.getdoc(entry.function) or "").partition("\n\n")[0]
-    limits = "<br>".join(limit(need, entry.op.name) for need in entry.needs) or "none"
-    return f"`{entry.op.name}`", escaped(becomes), limits
+def operator_cells(entry: Support) -> tuple[str, ...]:
+    """The columns of an operator."""
+    return (
+        f"`{entry.op}`",
+        ", ".join(map(str, entry.versions)),
+        "<br>".join(f"{name}: {' '.join(kinds)}" for name, kinds in entry.types.items()),
+        escaped(entry.becomes),
+        ", ".join(entry.rows) or "constants",
+        "<br>".join(map(limit_cell, entry.limits)) or "none",
+    )
 
 
-def limit(need: Need, op: str) -> str:
+def limit_cell(one: Limit) -> str:
     """Who sets a limit, the limit, where that stands, and what works instead."""
-    where = f" (`{need.kernel}`)" if need.kernel else ""
-    instead = f" What works: {escaped(need.remedy)}." if need.remedy else ""
-    return f"**{setter(need)}**: {escaped(need.limit(op))}{where}.{instead}"
-
-
-def setter(need: Need) -> str:
-    """Who sets a limit."""
-    if need.possible:
-        return "not yet"
-    return "the target" if need.kernel else "ONNX"
+    where = f" (`{one.kernel}`)" if one.kernel else ""
+    instead = f" What works: {escaped(one.remedy)}." if one.remedy else ""
+    return f"**{one.setter}**: {escaped(one.text)}{where}.{instead}"
 
 
 def rows_page() -> str:

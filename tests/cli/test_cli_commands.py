@@ -12,6 +12,7 @@ import typer
 from onnx import helper
 from typer.testing import CliRunner
 
+import generate
 import straightway
 from onnx_io.small_models import convolutions, dense, model, node, save, tensor
 from straightway.cli import app as cli_app
@@ -26,8 +27,10 @@ from straightway.errors import (
     ToolFailed,
     Unsupported,
 )
+from straightway.flow.support import support
 from straightway.remark import Remark
 from straightway.report.view import View
+from straightway.tflite.rows import ROWS
 
 NAMES = ["deploy", "inspect", "convert", "quantize", "verify", "profile", "ops", "doctor"]
 
@@ -319,9 +322,30 @@ def test_ops_lists_what_is_lowered(run):
     assert "did you mean" not in unknown.stderr
 
 
+def test_ops_names_versions_types_kernels_and_limits(run):
+    (told,) = json.loads(run("ops", "Conv", "--json").stdout)
+    assert told["versions"] == [1, 11, 22]
+    assert {"f16", "f32", "f64"} <= {*told["types"]["T"]}
+    assert {"row": "CONV_2D", "kernel": ROWS["CONV_2D"].kernel} in told["rows"]
+    text = run("ops", "Conv").stdout
+    assert f"CONV_2D ({ROWS['CONV_2D'].kernel})" in text
+    assert all(limit["text"] in text for limit in told["limits"])
+    assert "kernels/gather.cc" in run("ops", "Gather").stdout
+
+
+def test_ops_prints_what_the_page_has(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    table = run("ops").stdout
+    page = generate.operators_page()
+    for entry in support():
+        assert entry.name in table
+        assert all(limit.text in table for limit in entry.limits)
+        assert all(generate.escaped(limit.text) in page for limit in entry.limits)
+
+
 def test_ops_shows_no_templates(run):
     everything = json.loads(run("ops", "--json").stdout)
-    limits = [limit for entry in everything for limit in entry["limits"]]
+    limits = [limit["text"] for entry in everything for limit in entry["limits"]]
     assert limits
     assert not [limit for limit in limits if "{" in limit or "got " in limit]
 

@@ -1,14 +1,26 @@
 """`straightway ops`."""
 
 import difflib
-from collections.abc import Collection
-from typing import Annotated, Any
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from straightway.cli.app import Json, app, errors, print_json, print_lines, result_console
+from straightway.cli.app import (
+    Json,
+    app,
+    errors,
+    print_json,
+    print_lines,
+    progress,
+    result_console,
+)
 from straightway.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from straightway.flow.support import Support
 
 
 @app.command("ops")
@@ -16,32 +28,69 @@ def command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", show_default=False)] = None,
     json: Json = False,
 ) -> None:
-    """List the ONNX operators that are lowered, with their limits; or TFLite's rows by name."""
-    with errors(as_json=json):
-        from straightway.lower import families  # noqa: PLC0415 - after --help
-        from straightway.lower.declare import LOWERINGS  # noqa: PLC0415
+    """Print the support table of ONNX operators: versions, types, kernels, limits; or a TFLite row."""
+    with errors(as_json=json), progress("converting the operators' samples"):
+        from straightway.flow.support import known, support  # noqa: PLC0415 - after --help
         from straightway.tflite.rows import ROWS  # noqa: PLC0415
 
-        families.load()
-        found = [low for low in LOWERINGS.values() if name in (None, low.op.name)]
         row = ROWS.get(name or "")
+        found = [*support(name)]
         if not found and row is None:
-            known = {*ROWS, *(low.op.name for low in LOWERINGS.values())}
             raise InvalidRequest(
-                f"no operator '{name}' is lowered, and TFLite has none so called{_meant(name, known)}"
+                f"no operator '{name}' is lowered, and TFLite has none so called"
+                f"{_meant(name, {*ROWS, *known()})}"
             )
-    limits = {str(low.op): [need.limit(low.op.name) for need in low.needs] for low in found}
     if json:
-        described = [{"op": op, "limits": limits[op]} for op in sorted(limits)]
-        print_json(described + ([] if row is None else [row_data(row)]))
+        print_json([*map(support_data, found), *([] if row is None else [row_data(row)])])
         return
-    if limits:
-        table = Table("operator", "limits")
-        for op in sorted(limits):
-            table.add_row(op, "\n".join(limits[op]) or "none")
+    if name is None:
+        table = Table("operator", "versions", "types", "becomes", "limits")
+        for entry in found:
+            table.add_row(*cells(entry))
         result_console().print(table)
+        return
+    for entry in found:
+        print_lines(*lines(entry))
     if row is not None:
         print_lines(row_line(row))
+
+
+def cells(entry: "Support") -> tuple[str, ...]:
+    """An operator as a row of the table."""
+    return (
+        entry.name,
+        listed(entry.versions),
+        "\n".join(f"{name}: {listed(kinds)}" for name, kinds in entry.types.items()),
+        listed(entry.rows) or "constants",
+        "\n".join(limit.text for limit in entry.limits) or "none",
+    )
+
+
+def lines(entry: "Support") -> Iterator[str]:
+    """All that is known of an operator."""
+    yield f"{entry.name}: {entry.becomes}"
+    yield f"  versions: {listed(entry.versions)}"
+    for name, kinds in entry.types.items():
+        yield f"  types {name}: {listed(kinds)}"
+    yield "  becomes:" if entry.rows else "  becomes: constants"
+    for row, kernel in entry.rows.items():
+        yield f"    {row} ({kernel})"
+    yield "  limits:" if entry.limits else "  limits: none"
+    for limit in entry.limits:
+        place = f" ({limit.kernel})" if limit.kernel else ""
+        instead = f"; what works: {limit.remedy}" if limit.remedy else ""
+        yield f"    {limit.setter}: {limit.text}{place}{instead}"
+
+
+def listed(words: Iterable[object]) -> str:
+    """Words with commas between."""
+    return ", ".join(map(str, words))
+
+
+def support_data(entry: "Support") -> dict[str, Any]:
+    """An operator as plain data."""
+    rows = [{"row": row, "kernel": kernel} for row, kernel in entry.rows.items()]
+    return {**asdict(entry), "op": entry.name, "rows": rows}
 
 
 def _meant(name: str | None, known: Collection[str]) -> str:

@@ -18,6 +18,7 @@ from straightway.ir import Graph, Value
 from straightway.ir.verify import verify
 from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
+from straightway.lower.results import result_types
 from straightway.passes import counts, opening
 from straightway.quant import integer
 from straightway.remark import Remark
@@ -192,7 +193,7 @@ def joined(
     `batch` are the open dimensions (input number, dimension) that the file shows as 1. Raises
     NotYet where the sizes lead to other ops, else as `translate`.
     """
-    opening.note(sources, [counted.copied(source) for source in sources])
+    opening.note(sources, [counted.copied(source) for source in sources], result_types)
     prepared = [prepare(source) for source in sources]
     opening.mark([one.source for one in prepared])
     made = [draft(one, channels_last_io=channels_last_io) for one in prepared]

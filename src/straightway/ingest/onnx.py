@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir
 
 from straightway.errors import InvalidModel, Unsupported
@@ -28,12 +29,20 @@ def ingest(path: Path, request: ShapeRequest | None = None) -> Graph:
     Raises InvalidModel for a damaged file, InvalidRequest for a file, symbol or input that there is
     not, Unsupported where symbolic dimensions remain (all named, with the line to type).
     """
-    model = onnx_read.read(path)
+    return _ingested(onnx_read.read(path), path, request or ShapeRequest())
+
+
+def ingest_proto(proto: onnx.ModelProto, request: ShapeRequest | None = None) -> Graph:
+    """As `ingest`, of a model that was made here."""
+    return _ingested(onnx_ir.from_proto(proto), Path(proto.graph.name), request or ShapeRequest())
+
+
+def _ingested(model: onnx_ir.Model, path: Path, request: ShapeRequest) -> Graph:
     _check_weights(model, path)
     reader = _Reader(path, dict(model.opset_imports))
     graph = reader.read_graph(model.graph)
     _check_opsets(graph, path)
-    shapes.fix(graph, reader.unranked(model.graph), request or ShapeRequest(), path)
+    shapes.fix(graph, reader.unranked(model.graph), request, path)
     return graph
 
 

@@ -147,6 +147,29 @@ def _check_text_and_number(name: str, annotation: Any, value: Any) -> None:
         raise NotYet(f"attribute '{name}' is lowered for finite numbers; got {value}")
 
 
+def names(lowering: Lowering) -> set[str]:
+    """The operands and attributes that a signature names, groups of attributes by their fields."""
+    found = {p.name.rstrip("_") for p in lowering.parameters}
+    for parameter in lowering.parameters:
+        if dataclasses.is_dataclass(parameter.annotation):
+            found |= {field.name for field in dataclasses.fields(parameter.annotation)}
+    return found
+
+
+def must_be_constant(lowering: Lowering, found: Schema) -> list[str]:
+    """The operands, by the schema's names, that are known when converting."""
+    positional = inspect.Parameter.POSITIONAL_ONLY
+    constants = []
+    for position, parameter in enumerate(lowering.parameters):
+        if parameter.annotation not in (Ints, Const):
+            continue
+        if parameter.kind is positional and position < len(found.inputs):
+            constants.append(found.inputs[position])
+        elif parameter.name.rstrip("_") in (name.lower() for name in found.inputs):
+            constants.append(parameter.name.rstrip("_"))
+    return constants
+
+
 def _own_names(lowering: Lowering) -> tuple[str, ...]:
     positional = inspect.Parameter.POSITIONAL_ONLY
     return tuple(p.name for p in lowering.parameters if p.kind is positional)

@@ -102,6 +102,22 @@ class Lowering:
 LOWERINGS: dict[tuple[str, str], Lowering] = {}
 
 
+def given(
+    lowering: Lowering, arguments: Mapping[str, Any]
+) -> tuple[list[object], dict[str, object]]:
+    """Bound arguments as a call takes them: by position, and by keyword."""
+    positional: list[object] = []
+    keywords: dict[str, object] = {}
+    for parameter in lowering.parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            positional += arguments[parameter.name]
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            positional.append(arguments[parameter.name])
+        else:
+            keywords[parameter.name] = arguments[parameter.name]
+    return positional, keywords
+
+
 def need(
     test: Callable[..., bool],
     text: str,

@@ -11,7 +11,8 @@ from straightway.lower import families, preparation
 from straightway.lower.bind import bind, check
 from straightway.lower.builder import MOST_DIMENSIONS, Builder, Inner
 from straightway.lower.control_inside import isolated, reads
-from straightway.lower.declare import LOWERINGS
+from straightway.lower.declare import LOWERINGS, given
+from straightway.lower.results import result_types
 from straightway.onnx_io.schema import infer_types, schema
 from straightway.remark import Remark
 
@@ -141,18 +142,12 @@ class _Lowerer:
         for value in node.outputs:
             unknown = value.type is None or not value.type.is_static
             if value.uses and unknown and not node.graphs():  # those say what makes it so
+                if value.type is None:
+                    result_types(node, refuse=True)
                 raise Unsupported(f"the type of result '{value.name}' is not known: {value.type}")
         arguments = bind(lowering, node, [self.operand(v) for v in node.inputs])
         check(lowering.needs, arguments)
-        positional: list[object] = []
-        keywords: dict[str, object] = {}
-        for parameter in lowering.parameters:
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                positional += arguments[parameter.name]
-            elif parameter.kind is parameter.POSITIONAL_ONLY:
-                positional.append(arguments[parameter.name])
-            else:
-                keywords[parameter.name] = arguments[parameter.name]
+        positional, keywords = given(lowering, arguments)
         result = lowering.function(self.builder, *positional, **keywords)
         self.refuse_empty_outputs(node)
         return list(result) if isinstance(result, (list, tuple)) else [result]

@@ -2,6 +2,7 @@
 
 from straightway.ir import Graph
 from straightway.lower import control_invariant, control_unroll, inline
+from straightway.lower.results import result_types
 from straightway.passes import activation, bias, dead, qlinear, widen
 from straightway.passes.pipeline import prepare
 from straightway.remark import Remark
@@ -11,9 +12,9 @@ STEPS = (inline, control_invariant, control_unroll, qlinear)
 
 def before(graph: Graph) -> list[Remark]:
     """Simplify a graph of ONNX nodes, down to what declarations lower."""
-    remarks = prepare(graph)
+    remarks = prepare(graph, result_types)
     while replaced := [done for step in STEPS for done in step.run(graph)]:
-        remarks += replaced + prepare(graph)
+        remarks += replaced + prepare(graph, result_types)
     return remarks + widen.run(graph)
 
 

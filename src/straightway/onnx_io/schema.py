@@ -1,7 +1,7 @@
 """ONNX's official schemas: what an operator's operands and attributes are called, and what it gives."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -33,13 +33,19 @@ SHAPED_BY: dict[tuple[str, str], Callable[[int], int]] = {
     ("ai.onnx.ml", "TreeEnsembleClassifier"): lambda _: 3,
     ("ai.onnx.ml", "TreeEnsembleRegressor"): lambda _: 3,
 }
+# Operators of other domains whose result is shaped as that of one of ONNX's, of so many operands.
+SHAPED_AS = {("com.microsoft", "FusedConv"): ("Conv", 3)}
 # Attributes whose default the operator's shape function does not know (onnx/defs/math/defs.cc).
 FORGOTTEN_DEFAULTS = {"STFT": ("onesided", 1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """Operand names in order, attribute defaults (None: required or absent), and arity."""
+    """Operand names in order, attribute defaults (None: required or absent), and arity.
+
+    `operand_types` names each operand's type: a key of `types`, which has what may stand for it, or
+    a type itself.
+    """
 
     op: str
     since: int
@@ -49,6 +55,8 @@ class Schema:
     outputs: tuple[str, ...]
     defaults: dict[str, Any]
     required: frozenset[str]
+    operand_types: tuple[str, ...] = ()
+    types: Mapping[str, tuple[np.dtype, ...]] = field(default_factory=dict)
 
 
 @cache
@@ -71,7 +79,34 @@ def schema(op: Op) -> Schema | None:
         outputs=tuple(o.name for o in found.outputs),
         defaults=defaults,
         required=frozenset(name for name, attr in found.attributes.items() if attr.required),
+        operand_types=tuple(i.type_str for i in found.inputs),
+        types={
+            one.type_param_str: tuple(_dtypes(one.allowed_type_strs))
+            for one in found.type_constraints
+        },
     )
+
+
+def _dtypes(names: Sequence[str]) -> Iterator[np.dtype]:
+    """Of names like "tensor(float16)", those that numpy has."""
+    for name in names:
+        kind, _, element = name.rstrip(")").partition("(")
+        number = dict(onnx.TensorProto.DataType.items()).get(element.upper())
+        if kind == "tensor" and number is not None and number != onnx.TensorProto.STRING:
+            yield element_dtype(number)
+
+
+@cache
+def history(op: Op) -> tuple[Schema, ...]:
+    """The schemas that an operator has had, oldest first; none where it is not ONNX's."""
+    domain = DOMAINS.get(op.dialect, op.dialect)
+    versions = [
+        found.since_version
+        for found in onnx.defs.get_all_schemas_with_history()
+        if (found.domain, found.name) == (domain, op.name)
+    ]
+    found = [schema(replace(op, version=version)) for version in sorted(versions)]
+    return tuple(one for one in found if one is not None)
 
 
 @cache
@@ -82,6 +117,11 @@ def official(op: Op) -> onnx.defs.OpSchema | None:
         return onnx.defs.get_schema(op.name, max(op.version, 1), domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def is_function(found: Any) -> bool:  # onnx types no functions in its stubs
+    """Whether ONNX defines the operator by simpler ones."""
+    return bool(found.has_function or found.has_context_dependent_function)
 
 
 def check_present(op: Op, present: Sequence[bool]) -> None:
@@ -116,11 +156,22 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
     """
     choose = SHAPED_BY.get((node.op.dialect, node.op.name))
     version = choose(node.op.version) if choose is not None else node.op.version
-    found = official(replace(node.op, version=version))
-    if found is None:
+    like, count = SHAPED_AS.get((node.op.dialect, node.op.name), ("", len(node.inputs)))
+    found = official(
+        replace(node.op, dialect="onnx", name=like, version=opsets.get("", NEWEST_OPSET))
+        if like
+        else replace(node.op, version=version)
+    )
+    if found is None or (found.deprecated and is_function(found)):  # what it means is still known
         return [None] * len(node.outputs)
     guard.check(node)
     proto = to_proto(node)
+    if like:
+        proto.op_type, proto.domain = like, ""
+        del proto.input[count:]
+        own = [one for one in proto.attribute if one.name in found.attributes]
+        del proto.attribute[:]
+        proto.attribute.extend(own)
     name, default = FORGOTTEN_DEFAULTS.get(node.op.name, ("", 0))
     if name and name not in node.attrs:
         proto.attribute.append(_attribute(name, default))

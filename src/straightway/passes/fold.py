@@ -26,7 +26,7 @@ from straightway.passes.evaluate_create import MOST_RESULT_BYTES
 from straightway.passes.evaluator import UnfoldableError
 from straightway.passes.outputs import only_names_output, stand_in
 from straightway.passes.renaming import RESHAPES, renamed_axis
-from straightway.passes.types import infer, nested, subgraphs
+from straightway.passes.types import Otherwise, infer, nested, subgraphs, unknown
 from straightway.remark import Remark
 
 STEP = "passes.fold"
@@ -46,10 +46,12 @@ class Trace:
     operands: tuple[Value, ...]
 
 
-def run(graph: Graph, trail: list[Trace] | None = None) -> list[Remark]:
+def run(
+    graph: Graph, trail: list[Trace] | None = None, otherwise: Otherwise = unknown
+) -> list[Remark]:
     """Type all values and fold what is constant; the trail has what was folded, in order.
 
-    Raises InvalidModel where operands contradict an operator.
+    `otherwise` types what ONNX's shape functions say nothing of. Raises InvalidModel where operands contradict an operator.
     """
     given_bytes = _given_bytes(graph)
     sweep = Sweep(
@@ -58,6 +60,7 @@ def run(graph: Graph, trail: list[Trace] | None = None) -> list[Remark]:
         left_bytes=MOST_ADDED_BYTES + STEPS * sum(given_bytes),
         kept=graph.kept,
         trail=trail,
+        otherwise=otherwise,
     )
     sweep.graph(graph)
     done = []
@@ -91,6 +94,7 @@ class Sweep:
     trail: list[Trace] | None = None
     depth: int = 0
     agrees: bool = True
+    otherwise: Otherwise = unknown
 
     def graph(self, graph: Graph) -> None:
         """Sweep one graph; what it reads of a graph around it is typed already."""
@@ -153,7 +157,7 @@ class Sweep:
     def types(self, node: Node) -> list[TensorType | None]:
         """Infer the types of results. In a graph that may never run, a fault is no error yet."""
         try:
-            return infer(node, self.opsets)
+            return infer(node, self.opsets, self.otherwise)
         except InvalidModel as error:
             if not self.depth:
                 raise

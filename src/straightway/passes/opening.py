@@ -11,6 +11,7 @@ from straightway.errors import NotYet
 from straightway.ir import Graph, Value
 from straightway.passes import fold
 from straightway.passes.arguments import is_onnx
+from straightway.passes.types import Otherwise, unknown
 
 # As many sizes as a shape has, and some to spare.
 MOST_SIZES = 64
@@ -43,7 +44,7 @@ def _aligned(graphs: Sequence[Graph]) -> Iterator[tuple[Value, ...]]:
         raise NotYet("the size decides how many nodes the model has")
 
 
-def note(graphs: Sequence[Graph], samples: Sequence[Graph]) -> None:
+def note(graphs: Sequence[Graph], samples: Sequence[Graph], otherwise: Otherwise = unknown) -> None:
     """Note in graphs as they were ingested which constants differ, and which must not be folded.
 
     Those are data that depend on the sizes, as positions and masks do. Sizes themselves, vectors of
@@ -53,7 +54,7 @@ def note(graphs: Sequence[Graph], samples: Sequence[Graph]) -> None:
         return
     trails: list[list[fold.Trace]] = [[] for _ in samples]
     for sample, trail in zip(samples, trails, strict=True):
-        fold.run(sample, trail)
+        fold.run(sample, trail, otherwise)
     if len({len(trail) for trail in trails}) > 1:
         return
     varying: dict[Value, fold.Trace] = {}

@@ -8,6 +8,7 @@ convolution after it.
 
 from straightway.ir import Graph
 from straightway.passes import affine, broadcast, composites, dead, dedup, fold, identity, padding
+from straightway.passes.types import Otherwise, unknown
 from straightway.remark import Remark
 
 PASSES = (identity, broadcast, dedup, composites, padding, affine, dead)
@@ -15,13 +16,13 @@ PASSES = (identity, broadcast, dedup, composites, padding, affine, dead)
 MOST_ROUNDS = 8
 
 
-def prepare(graph: Graph) -> list[Remark]:
+def prepare(graph: Graph, otherwise: Otherwise = unknown) -> list[Remark]:
     """Type the graph and simplify it until nothing changes.
 
-    Every value that is left has a type, unless its operator is unknown. Raises InvalidModel where
+    Every value that is left has a type, unless its operator is unknown to ONNX and to `otherwise`. Raises InvalidModel where
     operands contradict an operator.
     """
-    remarks = fold.run(graph)
+    remarks = fold.run(graph, otherwise=otherwise)
     said = set(map(_key, remarks))
     idle = 0
     for step in PASSES * MOST_ROUNDS:

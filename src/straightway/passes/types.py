@@ -1,13 +1,13 @@
 """The types of a node's results, from ONNX's own shape functions and from what the file declares."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import Graph, Node, TensorType, Value
-from straightway.onnx_io.schema import infer_types, schema
-from straightway.passes.arguments import is_onnx
+from straightway.onnx_io.schema import element_dtype, infer_types, schema
+from straightway.passes.arguments import argument, is_onnx
 
 
 def subgraphs(node: Node) -> list[Graph]:
@@ -24,10 +24,22 @@ def nested(graph: Graph) -> list[Graph]:
     return found
 
 
-def infer(node: Node, opsets: Mapping[str, int]) -> list[TensorType | None]:
+Kinds = Sequence[TensorType | None]
+Otherwise = Callable[[Node], Kinds]
+
+
+def unknown(node: Node) -> Kinds:
+    """Say nothing of any result."""
+    return [None] * len(node.outputs)
+
+
+def infer(
+    node: Node, opsets: Mapping[str, int], otherwise: Otherwise = unknown
+) -> list[TensorType | None]:
     """Infer the types of a node without subgraphs; None where they can't be known.
 
-    Raises InvalidModel, with ONNX's message, where the operands contradict the operator.
+    `otherwise` is asked where ONNX's shape functions say nothing. Raises InvalidModel, with ONNX's
+    message, where the operands contradict the operator.
     """
     _check_counts(node)
     if any(value.type is None for value in node.operands()):
@@ -36,8 +48,9 @@ def infer(node: Node, opsets: Mapping[str, int]) -> list[TensorType | None]:
         inferred = infer_types(node, dict(opsets))
     except ValueError as error:
         raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
-    if len(inferred) == 1 and inferred[0] is None:
-        inferred = [_otherwise(node)]
+    if inferred[0] is None:
+        inferred = [_of_one(node), *inferred[1:]] if len(inferred) == 1 else inferred
+        inferred = inferred if inferred[0] is not None else list(otherwise(node))
     return [merged(v.type, kind) for v, kind in zip(node.outputs, inferred, strict=True)]
 
 
@@ -118,16 +131,21 @@ def merged(declared: TensorType | None, inferred: TensorType | None) -> TensorTy
 # Operators without a shape function of their own, because ONNX defines them by others.
 LIKE_FIRST = frozenset({"GroupNormalization", "MeanVarianceNormalization", "Imputer"})
 FLOATS_LIKE_FIRST = frozenset({"Scaler", "Normalizer"})
+WAVES = frozenset({"BlackmanWindow", "HammingWindow", "HannWindow"})
 COMPARISONS = frozenset({"GreaterOrEqual", "LessOrEqual"})
 
 
-def _otherwise(node: Node) -> TensorType | None:
+def _of_one(node: Node) -> TensorType | None:
     """What can be said where ONNX's shape functions say nothing."""
     first = node.inputs[0].type if node.inputs and node.inputs[0] is not None else None
     if first is None or node.op.dialect not in ("onnx", "ai.onnx.ml"):
         return None
     if node.op.name in LIKE_FIRST:
         return first
+    if node.op.name in WAVES:  # of so many elements as the operand says
+        return TensorType(
+            dtype=element_dtype(int(argument(node, "output_datatype", 1))), shape=("",)
+        )
     if node.op.name in FLOATS_LIKE_FIRST:
         return TensorType(dtype=np.dtype(np.float32), shape=first.shape)
     return _broadcast(node) if node.op.name in COMPARISONS else None
