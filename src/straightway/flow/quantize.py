@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from straightway.errors import InvalidRequest
-from straightway.flow import files
+from straightway.flow import files, mixed
 from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data
 from straightway.flow.convert import Step, quiet
@@ -17,8 +17,9 @@ from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph, Node, Value
 from straightway.onnx_io.write import to_bytes
 from straightway.quant import assignment, equalize, filters, respelling, rounded_model
-from straightway.quant.assignment import Range
+from straightway.quant.assignment import Assignment, Range
 from straightway.quant.edges import FLOAT32
+from straightway.quant.placement import Errors
 from straightway.quant.ranges import PERCENTILE, range_of
 from straightway.quant.spelling import OPSET
 from straightway.remark import Remark
@@ -44,7 +45,9 @@ class QuantizeRequest:
     `calibration`: a folder, an .npz file, "module:function" or a function; without it `random` inputs
     are made up. `method`: how the range follows from what was seen. `keep_float`: nodes that stay in
     floats. `per_channel`: a scale for each channel of weights, else one for all.
-    `equalize`: channels of unlike ranges are scaled first. `advance` is told how
+    `equalize`: channels of unlike ranges are scaled first. `max_loss`: the greatest error of an output
+    of floats over the output, each its root mean square; what must stay in floats therefore is found.
+    `sensitivity`: on so many samples the error of each rounding alone is measured. `advance` is told how
     many samples of how many were seen.
     """
 
@@ -55,6 +58,8 @@ class QuantizeRequest:
     percentile: float = PERCENTILE
     per_channel: bool = True
     equalize: bool = False
+    max_loss: float | None = None
+    sensitivity: int = 0
     keep_float: Sequence[str] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -66,7 +71,7 @@ class QuantizeRequest:
 class Quantization:
     """A model that rounds, how it came to be, and how near it is to the float model.
 
-    `is_constant`: each input is one number everywhere in the data, so that ranges say nothing.
+    `floats` says why a node stays in floats. `is_constant`: each input is one number everywhere in the data, so that ranges say nothing.
     """
 
     model: Path
@@ -78,6 +83,7 @@ class Quantization:
     samples: int
     stored: int
     accuracy: Accuracy
+    floats: Mapping[str, str]
     remarks: tuple[Remark, ...]
 
 
@@ -172,34 +178,96 @@ def _quantized(
             again = Observer(child, float_path, groups)
             seen, _ = _observe(again, clipped(samples, ends), asked)
         ranges = {v.name: asked_range(seen, plain.names[v], asked) for v in plain.names}
-        given = assignment.assign(
-            graph, ranges, lowered.hidden, frozenset(asked.keep_float), lowered.lowered.makers
-        )
-        stored = filters.store(graph, given, per_channel=asked.per_channel)
-        made = rounded_model.rounded(source, lowered.lowered, given, stored)
-        data = to_bytes(made.graph, OPSET, _notes(path, samples, asked))
-        asked.step("comparing with the float model")
-        with files.scratch("rounded.onnx", data) as rounded_path:
-            near = accuracy(child, (path, float_path, rounded_path), first, (plain, made))
+        rounder = Rounder(lowered=lowered, ranges=ranges, asked=asked)
+
+        def compared(given: Assignment) -> Rounded:
+            stored, made = rounder.made(given)
+            data = to_bytes(made.graph, OPSET, _notes(path, samples, asked))
+            asked.step("comparing with the float model")
+            with files.scratch("rounded.onnx", data) as rounded_path:
+                paths = (path, float_path, rounded_path)
+                near = accuracy(child, paths, first, (plain, made), given)
+            remarks = (*given.remarks, *stored.remarks, *made.remarks, *_floats(given.floats))
+            return Rounded(data=data, given=given, accuracy=near, remarks=remarks)
+
+        done = _mixed(rounder, compared, first, child)
     return Quantization(
         model=path,
         path=None,
-        data=data,
+        data=done.data,
         calibration=samples.description,
         is_random=samples.is_random,
         is_constant=_is_constant(seen, [plain.names[v] for v in graph.inputs]),
         samples=len(first) if samples.count == 0 else samples.count,
-        stored=len(given.schemes),
-        accuracy=near,
-        remarks=(
-            *evened,
-            *stray,
-            *given.remarks,
-            *stored.remarks,
-            *made.remarks,
-            *_floats(given.floats),
-        ),
+        stored=len(done.given.schemes),
+        accuracy=done.accuracy,
+        floats={node.name: why for node, why in done.given.floats.items()},
+        remarks=(*evened, *stray, *done.remarks),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounder:
+    """Rounds a lowered graph by what was observed."""
+
+    lowered: LoweredTwice
+    ranges: Mapping[str, Range]
+    asked: QuantizeRequest
+
+    def assigned(self, errors: Errors | None = None) -> Assignment:
+        """Schemes of values; with `errors`, what loses too much stays in floats."""
+        lowered = self.lowered
+        return assignment.assign(
+            lowered.lowered.graph,
+            self.ranges,
+            lowered.hidden,
+            frozenset(self.asked.keep_float),
+            lowered.lowered.makers,
+            errors=errors,
+        )
+
+    def made(self, given: Assignment) -> tuple[filters.Filters, rounded_model.Model]:
+        """Weights by the schemes, and the model."""
+        lowered = self.lowered.lowered
+        stored = filters.store(lowered.graph, given, per_channel=self.asked.per_channel)
+        return stored, rounded_model.rounded(self.lowered.source, lowered, given, stored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounded:
+    """A rounded model, compared with the float one."""
+
+    data: bytes
+    given: Assignment
+    accuracy: Accuracy
+    remarks: tuple[Remark, ...]
+
+
+def _mixed(
+    rounder: Rounder,
+    compared: Callable[[Assignment], Rounded],
+    first: Sequence[Sample],
+    child: Child,
+) -> Rounded:
+    """Round everything that can be; with a greatest loss, as little less as keeps it.
+
+    Where it is asked for, the roundings are measured alone.
+    """
+    asked, given = rounder.asked, rounder.assigned()
+    count = asked.sensitivity or (mixed.SAMPLES if asked.max_loss is not None else 0)
+    if not count:
+        return compared(given)
+    asked.step("measuring each rounding alone")
+    _, made = rounder.made(given)
+    with mixed.measured(child, made, given, first[:count], asked.advance) as found:
+        if asked.max_loss is None:
+            done = compared(given)
+        else:
+            asked.step("choosing what stays in floats")
+            graph = rounder.lowered.lowered.graph
+            plans = mixed.within(found, graph, rounder.assigned, asked.max_loss)
+            done = next(one for one in map(compared, plans) if one.accuracy.loss <= asked.max_loss)
+    return replace(done, accuracy=mixed.shared(done.accuracy, found.sensitivity, done.given))
 
 
 def _equalize(lowered: LoweredTwice, samples: Samples, child: Child) -> list[Remark]:

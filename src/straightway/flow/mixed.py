@@ -1,0 +1,128 @@
+"""Mixed precision: the ops that compute with floats so that the outputs lose no more than is allowed.
+
+The error of every rounding is measured alone (`sensitivity`). A factor turns errors into bytes; for each
+factor one cut (`quant.placement`) finds the ops that are better off with floats. The least factor is
+taken by which the model, with those roundings switched off, loses no more than is allowed; what that
+gives is rounded and measured as a whole, and where it should still lose more, the factor is raised.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from straightway.errors import InvalidRequest
+from straightway.flow import files
+from straightway.flow.accuracy import Accuracy, with_shares
+from straightway.flow.calibration import Sample
+from straightway.flow.sensitivity import Advance, Sensitivity, Switchboard, measure
+from straightway.flow.tally import decibels
+from straightway.ir import Graph, Node
+from straightway.onnx_io.write import to_bytes
+from straightway.quant.assignment import Assignment
+from straightway.quant.placement import Errors
+from straightway.quant.rounded_model import Model
+from straightway.quant.sensitivity import is_on, switched
+from straightway.quant.spelling import OPSET
+from straightway.report.quantity import plural
+from straightway.run.process import Child
+
+Assign = Callable[[Errors | None], Assignment]
+# factors: halves of powers of two, from what moves nothing to where every error outweighs all borders
+FINEST = 64
+STEPS = 2 * FINEST
+LARGEST = 2**60
+
+
+SAMPLES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The roundings of a model, measured alone, and what runs it with any of them."""
+
+    sensitivity: Sensitivity
+    board: Switchboard
+    assignment: Assignment
+
+    def loss(self, given: Assignment) -> float:
+        """The greatest relative error of an output, its root mean square, with what is left to round."""
+        on = np.array([is_on(one, given) for one in self.sensitivity.roundings], np.bool_)
+        return float(np.sqrt(self.board.error(on).max(initial=0.0)))
+
+
+@contextmanager
+def measured(
+    child: Child,
+    model: Model,
+    given: Assignment,
+    samples: Sequence[Sample],
+    advance: Advance,
+) -> Iterator[Measured]:
+    """Measure each rounding of a model, whose graph gets switches; the board is open inside."""
+    made = switched(model)
+    with files.scratch("switched.onnx", to_bytes(made.graph, OPSET, {})) as path:
+        board = Switchboard(child=child, path=path, samples=samples, count=len(made.roundings))
+        found = measure(board, made.roundings, given, advance)
+        yield Measured(sensitivity=found, board=board, assignment=given)
+
+
+def within(found: Measured, graph: Graph, assign: Assign, allowed: float) -> Iterator[Assignment]:
+    """Assignments that should lose no more than `allowed`, those with the least borders first.
+
+    `allowed` is a relative error, its root mean square. Raises InvalidRequest where no output is of
+    floats.
+    """
+    if not found.sensitivity.outputs:
+        raise InvalidRequest("--max-loss is of outputs that are floats; the model has none")
+    nodes = list(graph.nodes)
+    errors = found.sensitivity.errors()
+    whole = sum(value.known_type.size for value in graph.values()) / max(float(errors.sum()), 1e-30)
+
+    def at(step: int) -> Assignment:
+        factor = whole * 2.0 ** ((step - FINEST) / 2)
+        return assign(found.sensitivity.weighed(nodes, factor))
+
+    seen: set[frozenset[Node]] = set()
+    low, high = 0, STEPS
+    if found.loss(found.assignment) <= allowed:
+        seen.add(frozenset(found.assignment.floats))
+        yield found.assignment
+        high = 0
+    while low < high:
+        middle = (low + high) // 2
+        if found.loss(at(middle)) <= allowed:
+            high = middle
+        else:
+            low = middle + 1
+    steps = (at(step) for step in range(low, STEPS + 1))
+    for plan in itertools.chain(steps, map(assign, [_all(found.assignment, nodes)])):
+        floats = frozenset(plan.floats)
+        if floats not in seen:
+            seen.add(floats)
+            yield plan
+
+
+def _all(given: Assignment, nodes: Sequence[Node]) -> Errors:
+    """Errors that outweigh everything."""
+    values, constants = dict.fromkeys(given.schemes, LARGEST), dict.fromkeys(nodes, LARGEST)
+    return Errors(values=values, nodes=constants)
+
+
+def shared(near: Accuracy, found: Sensitivity, given: Assignment) -> Accuracy:
+    """Give each node its share of the end error, and say how it was measured."""
+    on = np.array([is_on(one, given) for one in found.roundings], np.bool_)
+    alone = found.alone[on].sum(axis=0)
+    whole = "" if not on.all() else f", all together {_decibels(found.together)}"
+    note = (
+        "shares: each rounding switched on alone, a node's are those of its constants and results; on "
+        f"{plural(found.samples, 'sample')} their errors sum to {_decibels(alone)}{whole}"
+    )
+    return with_shares(near, found.shares(given), note)
+
+
+def _decibels(energies: np.ndarray) -> str:
+    """Of relative energies, one an output, the mean."""
+    return f"{decibels(1.0, float(energies.mean()) if energies.size else 0.0):.1f} dB"

@@ -1,0 +1,89 @@
+"""Errors of single roundings, measured; and what stays in floats so that no more is lost than allowed."""
+
+import numpy as np
+import pytest
+from test_flow_quantize import RNG, Net, data, residual
+
+from straightway.flow.convert import Request, convert
+from straightway.flow.mixed import SAMPLES
+from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.run import litert, ort
+from straightway.run.process import Child
+
+
+def uneven(path):
+    """The weights of the second convolution span what eight bits of one scale don't hold."""
+    n = Net(x=(1, 4, 12, 12))
+    a = n.Relu(n.Conv("x", n.weights(8, 4, 3, 3)))
+    hard = RNG.normal(0, 1, (8, 8, 3, 3)) * np.where(RNG.random((8, 8, 3, 3)) < 0.02, 300.0, 1.0)
+    b = n.Relu(n.Conv(a, n.const(hard)))
+    c = n.Relu(n.Conv(b, n.weights(8, 8, 3, 3, scale=0.01)))
+    return n.save(path, n.Conv(c, n.weights(6, 8, 3, 3)))
+
+
+@pytest.fixture(scope="module")
+def child():
+    with Child(engines=["litert", "onnxruntime"]) as own:
+        yield own
+
+
+def test_shares_are_measured_and_sum_to_one(tmp_path):
+    path = residual(tmp_path / "m.onnx")
+    asked = QuantizeRequest(calibration=data(path), sensitivity=2)
+    near = quantize(path, None, asked).accuracy
+    shares = [row.share for row in near.inside]
+    assert all(share is not None and share >= 0 for share in shares)
+    assert sum(shares) + sum(near.inputs.values()) == pytest.approx(1)
+    assert near.causes(3)[0].share == max(shares)
+    assert "2 samples" in near.shares_note
+    assert sum(b.share for b in near.branches) == pytest.approx(sum(shares))
+    assert {v for b in near.branches for v in b.values} == {row.name for row in near.inside}
+
+
+def test_without_being_asked_nothing_is_measured_alone(tmp_path):
+    path = residual(tmp_path / "m.onnx")
+    near = quantize(path, None, QuantizeRequest(calibration=data(path))).accuracy
+    assert not near.shares_note
+    assert not near.causes(3)
+
+
+def test_the_node_that_loses_most_is_found(tmp_path):
+    path = uneven(tmp_path / "m.onnx")
+    near = quantize(path, None, QuantizeRequest(calibration=data(path), sensitivity=4)).accuracy
+    worst = near.causes(1)[0]
+    assert worst.op == "CONV_2D"
+    rows = [row.node for row in near.inside if row.op == "CONV_2D"]
+    assert rows.index(worst.node) in (1, 2)
+
+
+@pytest.mark.parametrize("allowed", [0.2, 0.02, 0.004, 0.0])
+def test_no_more_is_lost_than_allowed(tmp_path, child, allowed):
+    path = uneven(tmp_path / "m.onnx")
+    folder = data(path)
+    plain = quantize(path, None, QuantizeRequest(calibration=folder))
+    asked = QuantizeRequest(calibration=folder, max_loss=allowed)
+    found = quantize(path, tmp_path / "q.onnx", asked)
+    assert found.accuracy.loss <= allowed
+    kept = [r for r in found.remarks if "allowed loss" in r.text]
+    assert bool(kept) == (plain.accuracy.loss > allowed)
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,)))
+    (tmp_path / "q.tflite").write_bytes(made.data)
+    want, got = [], []
+    for file in sorted(folder.iterdir()):
+        x = np.load(file)["x"]
+        want += child.call(ort.run(path, {"x": x})).values()
+        got += child.call(litert.run(tmp_path / "q.tflite", [x])).outputs
+    apart = np.square(np.subtract(want, got)).sum() / np.square(want).sum()
+    assert np.sqrt(apart) <= 1.2 * allowed + 1e-5
+
+
+def test_less_loss_costs_more_floats(tmp_path):
+    path = uneven(tmp_path / "m.onnx")
+    folder = data(path)
+    kept = [
+        len(quantize(path, None, QuantizeRequest(calibration=folder, max_loss=allowed)).floats)
+        for allowed in (0.5, 0.02, 0.005, 0.0)
+    ]
+    assert kept == sorted(kept)
+    assert kept[0] == 0 < kept[-1]
+    assert SAMPLES > 1
