@@ -10,17 +10,6 @@ from straightway.tflite.rows import ROWS
 
 families.load()
 KERNEL = re.compile(r"^[\w/.]+\.(cc|h):\d+")
-# Limits of ONNX or of arithmetic, not of the target: no kernel sets them. By the text's beginning.
-ONNX_LIMITS = (
-    "the tensor is empty",
-    "the result is empty",
-    "a window lies on padding only",
-    "ONNX infers no shape",
-    "the order of a norm",
-    "the tensor must be [N, C, spatial",
-    "unknown coordinate_transformation_mode",
-    "unknown mode",
-)
 NEEDS = [(str(entry.op), need) for entry in LOWERINGS.values() for need in entry.needs]
 
 
@@ -38,12 +27,18 @@ def test_a_row_says_what_the_delegate_asks(row):
         assert all(condition.text for condition in row.xnnpack)
 
 
-def test_what_the_target_cannot_do_cites_its_kernel():
-    bare = [
-        f"{op}: {need.text}"
-        for op, need in NEEDS
-        if not need.possible and not need.kernel and not need.text.startswith(ONNX_LIMITS)
-    ]
+@pytest.mark.parametrize(
+    ("op", "need"), NEEDS, ids=[f"{op}-{k}" for k, (op, _) in enumerate(NEEDS)]
+)
+def test_a_need_says_what_must_be_and_what_is(op, need):
+    limit = need.limit(op)
+    assert " must " in limit
+    assert not re.search(r"[{}]|got ", limit)
+    assert "; got " in need.text or "{" not in need.text
+
+
+def test_what_rules_something_out_is_cited():
+    bare = [f"{op}: {need.text}" for op, need in NEEDS if not need.possible and not need.kernel]
     assert not bare
 
 

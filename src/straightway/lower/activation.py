@@ -68,7 +68,7 @@ def selu(g: Builder, x: Value, /, alpha: float, gamma: float) -> Value:
     needs=[
         need(
             lambda alpha: alpha > 0,
-            "Celu is lowered for a positive alpha; got {alpha}",
+            "alpha must be positive; got {alpha}",
             possible=True,
         )
     ],
@@ -142,8 +142,8 @@ def thresholded_relu(g: Builder, x: Value, /, alpha: float) -> Value:
             lambda x, bias, lambd: (
                 not is_integer(x) or all(abs(v) < MOST and v == round(v) for v in (bias, lambd))
             ),
-            "ONNX's definition and ONNX Runtime disagree on what Shrink does to whole numbers where "
-            "bias or lambd is no int32; got {bias}, {lambd}",
+            "bias and lambd of whole numbers must be whole numbers of 32 bits, since ONNX's definition "
+            "and ONNX Runtime disagree on others; got {bias}, {lambd}",
             possible=True,
         )
     ],

@@ -59,12 +59,12 @@ def both(g: Builder, a: Value | None, b: Value | None) -> Value | None:
     needs=[
         need(
             lambda qk_matmul_output_mode: PRODUCT <= qk_matmul_output_mode <= WEIGHTS,
-            "qk_matmul_output_mode is 0, 1, 2 or 3; got {qk_matmul_output_mode}",
+            "qk_matmul_output_mode must be 0, 1, 2 or 3; got {qk_matmul_output_mode}",
             kernel="onnx/docs/Operators.md#Attention",
         ),
         need(
             lambda softcap: softcap >= 0,
-            "softcap is 0, for none, or positive; got {softcap}",
+            "softcap must be 0, for none, or positive; got {softcap}",
             kernel="onnx/docs/Operators.md#Attention",
         ),
     ],

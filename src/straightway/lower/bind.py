@@ -144,7 +144,7 @@ def _check_text_and_number(name: str, annotation: Any, value: Any) -> None:
         raise InvalidModel(f"attribute '{name}' is no text; got {value!r}")
     finite = not isinstance(value, float) or math.isfinite(value)
     if not finite and annotation in (float, float | None):
-        raise NotYet(f"attribute '{name}' is lowered for finite numbers; got {value}")
+        raise NotYet(f"attribute '{name}' must be a finite number; got {value}")
 
 
 def names(lowering: Lowering) -> set[str]:

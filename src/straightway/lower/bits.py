@@ -72,7 +72,8 @@ LEFTS = [
     needs=[
         need(
             lambda direction: direction in ("LEFT", "RIGHT"),
-            "unknown mode {direction}; ONNX has LEFT and RIGHT",
+            "direction must be LEFT or RIGHT; got {direction}",
+            kernel="onnx/docs/Operators.md#BitShift",
         )
     ],
     samples=[*RIGHTS, *LEFTS],

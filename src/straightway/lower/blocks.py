@@ -5,7 +5,11 @@ from straightway.ir import Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need
 
-KNOWN = need(lambda mode: mode in ("DCR", "CRD"), "unknown mode {mode}; ONNX has DCR and CRD")
+KNOWN = need(
+    lambda mode: mode in ("DCR", "CRD"),
+    "mode must be DCR or CRD; got {mode}",
+    kernel="onnx/docs/Operators.md#DepthToSpace",
+)
 
 
 @lower(

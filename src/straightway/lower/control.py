@@ -201,8 +201,8 @@ def loop(
     needs=[
         need(
             lambda node: node.op.version > BATCHED_UNTIL,
-            "a Scan over a batch, as before opset 9, is lowered where its turns are few and known; "
-            "got {node.op}",
+            "turns over a batch, as Scan had them before opset 9, must be few and known; got "
+            "{node.op}",
             possible=True,
         )
     ],

@@ -47,6 +47,9 @@ ZERO = AnyFloat()
 ABSENT = Ints()
 """The default of integers that need not be given."""
 
+ONNX_TEXT = "onnx/docs/Operators.md"
+"""Where the format rules something out, rather than a kernel."""
+
 # In the sentence of a need: what was found, at its end; and other fields, with the word before.
 FOUND = re.compile(r"[;:,] (got |\{).*$")
 FIELD = re.compile(r"(\w*)( ?)\{(?:\w+\.)*(\w+)[^}]*\}")
@@ -54,7 +57,10 @@ FIELD = re.compile(r"(\w*)( ?)\{(?:\w+\.)*(\w+)[^}]*\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """A limit: the test on the bound arguments, and the sentence for who breaks it."""
+    """A limit: the test on the bound arguments, and the sentence for who breaks it.
+
+    The sentence says what must be, and then what is: "alpha must be 1; got {alpha}".
+    """
 
     test: Callable[..., bool]
     text: str

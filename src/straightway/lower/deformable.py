@@ -24,6 +24,7 @@ AT = Sampler(mode="linear", padding_mode="zeros")
         need(
             lambda x: x.rank == 4,
             "the tensor must be [N, C, spatial, spatial]; got {x.type}",
+            kernel="onnx/docs/Operators.md#DeformConv",
         ),
     ],
     samples=[

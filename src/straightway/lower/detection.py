@@ -34,11 +34,12 @@ NONE = Ints([0])
     needs=[
         need(
             lambda max_output_boxes_per_class: min(max_output_boxes_per_class, default=0) > 0,
-            "the result is empty; got max_output_boxes_per_class={max_output_boxes_per_class}",
+            "max_output_boxes_per_class must be positive; got {max_output_boxes_per_class}",
+            kernel="onnx/docs/Operators.md#NonMaxSuppression",
         ),
         need(
             lambda iou_threshold: 0 <= float(iou_threshold.reshape(-1)[0]) < 1,
-            "NonMaxSuppression is lowered for an iou_threshold from 0 to below 1; got {iou_threshold}",
+            "iou_threshold must be from 0 to below 1; got {iou_threshold}",
             possible=True,
         ),
     ],

@@ -43,7 +43,7 @@ def activated(g: Builder, x: Value, name: str, numbers: tuple[float, ...]) -> Va
                 activation in ACTIVATIONS
                 and len(activation_params) >= {"LeakyRelu": 1, "Clip": BOUNDS}.get(activation, 0)
             ),
-            f"a convolution is fused with {', '.join(filter(None, ACTIVATIONS))}; got {{activation}}"
+            f"activation must be one of {', '.join(filter(None, ACTIVATIONS))}; got {{activation}}"
             ", {activation_params}",
             possible=True,
         )

@@ -33,7 +33,7 @@ def linear(g: Builder, x: Value, rows: Floats, bias: Floats, count: int) -> Valu
     needs=[
         need(
             lambda targets, post_transform: targets > 1 or post_transform == "NONE",
-            "a single score is lowered without a transform; got {post_transform}",
+            "post_transform of a single score must be NONE; got {post_transform}",
             possible=True,
         )
     ],
@@ -66,7 +66,7 @@ def linear_regressor(
             lambda intercepts, classlabels_ints, classlabels_strings: (
                 len(intercepts) == len(classlabels_ints) > 1 and not classlabels_strings
             ),
-            "a score for each of two or more classes is lowered, their labels whole numbers; got "
+            "each of two or more classes must have an intercept, and a whole number for its label; got "
             "{intercepts} for {classlabels_ints} {classlabels_strings}",
             remedy="export with a row of coefficients for each class, and whole numbers for labels",
             possible=True,

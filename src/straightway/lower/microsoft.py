@@ -51,7 +51,7 @@ def quick_gelu(g: Builder, x: Value, /, alpha: float = 1.702) -> Value:
     needs=[
         need(
             lambda transBatchA, transBatchB: not transBatchA and not transBatchB,
-            "FusedMatMul is lowered without transposed batches; got {transBatchA}, {transBatchB}",
+            "transBatchA and transBatchB must be 0; got {transBatchA}, {transBatchB}",
             possible=True,
         )
     ],

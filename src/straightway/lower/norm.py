@@ -22,7 +22,7 @@ SMALLEST = float(np.finfo(np.float32).tiny)
     needs=[
         need(
             lambda training_mode, out: not training_mode and len(out) == 1,
-            "training is no inference; got training_mode={training_mode}, results {out}",
+            "training_mode must be 0, and there must be one result; got {training_mode}, results {out}",
             kernel="onnx/docs/Operators.md#BatchNormalization",
         )
     ],

@@ -27,12 +27,12 @@ def ints(*numbers: int) -> np.ndarray:
     needs=[
         need(
             lambda mode: mode in ("constant", *NUMPY_MODES),
-            "Pad knows the modes constant, reflect, edge and wrap; got {mode}",
+            "mode must be constant, reflect, edge or wrap; got {mode}",
             kernel="onnx/docs/Operators.md#Pad",
         ),
         need(
             lambda data, mode: mode == "constant" or min(data.shape) > 0,
-            "nothing can be repeated of an empty tensor; got {data.type}",
+            "the tensor must not be empty, where its elements are repeated; got {data.type}",
             kernel="onnx/docs/Operators.md#Pad",
         ),
     ],

@@ -8,7 +8,7 @@ import numpy as np
 from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower, need, run
+from straightway.lower.declare import ONNX_TEXT, case, lower, need, run
 from straightway.lower.pool_places import greatest_places
 from straightway.lower.selection import every
 from straightway.lower.window import (
@@ -84,8 +84,8 @@ POOL = [
     ),
     need(
         lambda win: not win.auto_pad.startswith("SAME") or all(d == 1 for d in win.dilations),
-        "with {win.auto_pad} and dilations {win.dilations} ONNX Runtime gives another shape than "
-        "the specification",
+        "with auto_pad, dilations must be 1, since ONNX Runtime gives another shape than the "
+        "specification; got {win.auto_pad}, dilations {win.dilations}",
         remedy=EXPLICIT,
         possible=True,
     ),
@@ -107,7 +107,9 @@ def reads_all(x: Value, win: Window, out: list[TensorType]) -> bool:
     "MaxPool",
     needs=[
         *POOL,
-        need(reads_all, "a window lies on padding only; got pads {win.pads}"),
+        need(
+            reads_all, "no window must lie on padding only; got pads {win.pads}", kernel=ONNX_TEXT
+        ),
     ],
     samples=[
         case(x=(2, 3, 7, 10), kernel_shape=(3, 2), strides=(2, 2), pads=(1, 0, 1, 1)),
@@ -223,8 +225,9 @@ def dilated_max(g: Builder, x: Value, axis: int, span: Span, fill: float) -> Val
                     win.spans(x.shape[2:], win.kernel_shape, out[0].dims[2:]), count_include_pad
                 ).all()
             ),
-            "a window lies on padding only, so its average is 0/0; got pads {win.pads}, "
+            "no window must lie on padding only, of which the average is 0/0; got pads {win.pads}, "
             "dilations {win.dilations}",
+            kernel=ONNX_TEXT,
         ),
     ],
     samples=[
@@ -318,10 +321,10 @@ def root(g: Builder, x: Value, p: float) -> Value:
 
 
 LP_NEEDS = [
-    need(lambda p: p >= 1, "the order of a norm is at least 1; got {p}"),
+    need(lambda p: p >= 1, "the order of a norm must be at least 1; got {p}", kernel=ONNX_TEXT),
     need(
         lambda p: p < MOST_ORDER,
-        "powers of a high order vanish where float32 is flushed to zero; got {p}",
+        "the order must be low, since powers vanish where float32 is flushed to zero; got {p}",
         possible=True,
     ),
 ]
@@ -393,7 +396,11 @@ def global_lp_pool(g: Builder, x: Value, /, *, p: float = 2) -> Value:
 @lower(
     "LRN",
     needs=[
-        need(lambda x: x.rank >= 3, "the tensor must be [N, C, spatial…]; got {x.shape}"),
+        need(
+            lambda x: x.rank >= 3,
+            "the tensor must be [N, C, spatial…]; got {x.shape}",
+            kernel=ONNX_TEXT,
+        ),
         need(lambda bias: bias > 0, "bias must be positive; got {bias}", possible=True),
     ],
     samples=[

@@ -97,7 +97,7 @@ def signed(found: dict[str, float | int]) -> dict[str, float | int]:
     needs=[
         need(
             lambda x: is_integer(x) and x.dtype.itemsize <= 4,
-            "DequantizeLinear at run time is lowered for integers of 8 to 32 bits; got {x.type}",
+            "operands at run time must be integers of 8 to 32 bits; got {x.type}",
             possible=True,
         )
     ],
@@ -149,7 +149,7 @@ def dequantize(
                 and np.issubdtype(out[0].dtype, np.integer)
                 and out[0].dtype.itemsize <= 2
             ),
-            "QuantizeLinear at run time is lowered from floats to 8 and 16 bits; got {x.type}, {out[0]}",
+            "operands at run time must be floats, and become integers of 8 or 16 bits; got {x.type}, {out[0]}",
             possible=True,
         )
     ],
@@ -196,7 +196,8 @@ def quantize(
     needs=[
         need(
             lambda x: 0 not in x.shape,
-            "the tensor is empty: {x.shape}",
+            "the tensor must not be empty; got {x.shape}",
+            kernel="onnx/docs/Operators.md#DynamicQuantizeLinear",
             remedy="leave the operator out, or give its input sizes above zero with --dim or --shape",
         )
     ],
@@ -321,7 +322,7 @@ def window_fits(w: Value) -> bool:
 
 FITS = need(
     window_fits,
-    f"integer convolutions are lowered for windows of up to {MOST_PRODUCTS} elements; got {{w.type}}",
+    f"a window must have at most {MOST_PRODUCTS} elements; got {{w.type}}",
     possible=True,
 )
 IMAGE = run((np.arange(120) * 7 % 256).reshape(2, 3, 4, 5), np.uint8)

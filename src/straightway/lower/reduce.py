@@ -94,11 +94,11 @@ class Reduction:
         """What the reduction asks of its operand."""
         found = []
         if not self.of_integers:
-            text = "{op} of whole numbers is not lowered; got {data.type}"
+            text = "the tensor must be of floats; got {data.type}"
             found.append(need(lambda data: not is_integer(data), text, possible=True))
         if math.isnan(self.of_nothing):
             kernel = "onnx/docs/Operators.md"
-            text = "{op} of nothing is undefined; got {data.type}"
+            text = "the tensor must not be empty; got {data.type}"
             found.append(need(lambda data: 0 not in data.shape, text, kernel=kernel))
         return found
 

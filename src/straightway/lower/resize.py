@@ -84,10 +84,14 @@ def of_opset(how: Interpolation, opset: int) -> Interpolation:
 
 FLOAT_OR_NEAREST = need(
     lambda x, how: how.mode == "nearest" or x.dtype == np.float32,
-    "interpolation is lowered for float32 only; got {x.dtype}",
+    "the tensor must be of floats, where it is interpolated; got {x.dtype}",
     possible=True,
 )
-FLAT = need(lambda out: min(out[0].dims) > 0, "the result is empty: {out[0]}")
+FLAT = need(
+    lambda out: min(out[0].dims) > 0,
+    "the result must not be empty; got {out[0]}",
+    kernel="onnx/docs/Operators.md#Resize",
+)
 IMAGE = (2, 3, 4, 6)
 
 
@@ -98,11 +102,14 @@ IMAGE = (2, 3, 4, 6)
         FLOAT_OR_NEAREST,
         need(
             lambda how: how.coordinate_transformation_mode in TRANSFORMS,
-            "unknown coordinate_transformation_mode {how.coordinate_transformation_mode}",
+            "coordinate_transformation_mode must be one of ONNX's; got "
+            "{how.coordinate_transformation_mode}",
+            kernel="onnx/docs/Operators.md#Resize",
         ),
         need(
             lambda how: how.mode in ("nearest", *RADIUS) and how.nearest_mode in NEAREST,
-            "unknown mode {how.mode} or nearest_mode {how.nearest_mode}",
+            "mode and nearest_mode must be ones of ONNX's; got {how.mode}, {how.nearest_mode}",
+            kernel="onnx/docs/Operators.md#Resize",
         ),
         need(
             lambda x, how, extent, roi: (
@@ -119,8 +126,8 @@ IMAGE = (2, 3, 4, 6)
                     for axis in extent.stretches(x, out[0], scales, sizes, roi)
                 )
             ),
-            "{how.coordinate_transformation_mode}: for these sizes and scales ONNX's "
-            "reference and ONNX Runtime disagree; got scales {scales} for {x.shape}",
+            "sizes and scales must be such that ONNX's reference and ONNX Runtime agree; got scales "
+            "{scales} for {x.shape}, {how.coordinate_transformation_mode}",
             remedy="give sizes instead of scales",
             possible=True,
         ),

@@ -64,16 +64,17 @@ def reflects_one_pixel(x: Value, grid: Sampler) -> bool:
             lambda at: (
                 at.method in NEIGHBOURS and at.padding_mode in ("zeros", "border", "reflection")
             ),
-            "unknown mode or padding_mode: ONNX has nearest, linear, cubic and zeros, border, reflection; got {at}",
+            "mode must be nearest, linear or cubic, padding_mode zeros, border or reflection; got {at}",
+            kernel="onnx/docs/Operators.md#GridSample",
         ),
         need(
             lambda x, at: not reflects_one_pixel(x, at),
-            "reflection between the centers of one pixel is undefined; got {x.type}",
+            "sizes must be two or more for reflection between centers of pixels; got {x.type}",
             kernel="onnx/docs/Operators.md#GridSample",
         ),
         need(
             lambda x, at: x.dtype == FLOAT or at.method == "nearest",
-            "GridSample between pixels is lowered for floats; got {x.type}",
+            "the tensor must be of floats for places between pixels; got {x.type}",
             possible=True,
         ),
     ],
@@ -232,7 +233,7 @@ THETA = (2, 2, 3)
     needs=[
         need(
             lambda align_corners, out: not align_corners or 1 not in out[0].dims[1:-1],
-            "one pixel has no corners to be aligned; got {out[0]}",
+            "with align_corners, each spatial size must be two or more; got {out[0]}",
             kernel="onnx/docs/Operators.md#AffineGrid",
         )
     ],
@@ -294,17 +295,18 @@ MOST_POINTS = 16
     needs=[
         need(
             lambda pool: pool.mode in ("avg", "max"),
-            "unknown mode {pool.mode}; ONNX has avg and max",
+            "mode must be avg or max; got {pool.mode}",
+            kernel="onnx/docs/Operators.md#RoiAlign",
         ),
         need(
             lambda pool: pool.sampling_ratio > 0,
-            "how many points a box takes must be known; got sampling_ratio={pool.sampling_ratio}",
+            "sampling_ratio must say how many points a box takes; got {pool.sampling_ratio}",
             remedy="export with a sampling_ratio of 1 or more",
             possible=True,
         ),
         need(
             lambda pool: pool.sampling_ratio <= MOST_POINTS,
-            "so many points of a box are not lowered; got sampling_ratio={pool.sampling_ratio}",
+            "sampling_ratio must be low, since each point is computed; got {pool.sampling_ratio}",
             possible=True,
         ),
     ],

@@ -166,7 +166,8 @@ SAME_WIDTH: dict[np.dtype, np.dtype] = {
     needs=[
         need(
             lambda mode: mode in ("linear", "circular"),
-            "unknown mode {mode}; ONNX has linear and circular",
+            "mode must be linear or circular; got {mode}",
+            kernel="onnx/docs/Operators.md#TensorScatter",
         )
     ],
     samples=[
@@ -222,7 +223,7 @@ LARGEST_DETERMINANT = 3
     needs=[
         need(
             lambda x: x.shape[-1] <= LARGEST_DETERMINANT,
-            "Det is lowered for matrices of up to three rows; got {x.type}",
+            "a matrix must have at most three rows; got {x.type}",
             possible=True,
         )
     ],

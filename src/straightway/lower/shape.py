@@ -312,7 +312,7 @@ INFERENCE = np.array(0).view(Const)
     needs=[
         need(
             lambda training_mode: not np.any(training_mode),
-            "training is no inference; got training_mode={training_mode}",
+            "training_mode must be 0; got {training_mode}",
             kernel="onnx/docs/Operators.md#Dropout",
         )
     ],

@@ -68,8 +68,8 @@ def fits_onesided(x: Value, dft_length: Ints, axis: Ints) -> bool:
             lambda x, dft_length, axis, inverse, onesided: (
                 not (inverse and onesided) or fits_onesided(x, dft_length, axis)
             ),
-            "one side of a spectrum has dft_length / 2 + 1 points, else ONNX's reference and ONNX "
-            "Runtime disagree; got {x.type} and {dft_length}",
+            "one side of a spectrum must have dft_length / 2 + 1 points, since ONNX's reference and ONNX "
+            "Runtime disagree on others; got {x.type} and {dft_length}",
             remedy="slice or pad the spectrum first",
             possible=True,
         )
@@ -141,7 +141,7 @@ HALF_SINE = np.sin(np.linspace(0.1, 3, 8)).astype(np.float32)
     needs=[
         need(
             lambda window, frame_length: window is not None or frame_length,
-            "a frame's length must be known, by frame_length or the window; got neither",
+            "frame_length or a window must be given, to say how long a frame is; got neither",
             possible=True,
         )
     ],

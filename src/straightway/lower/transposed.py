@@ -111,8 +111,9 @@ def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
         FLAT,
         need(
             lambda x, out: out[0].rank == x.rank,
-            "ONNX infers no shape where output_shape is smaller than the input; "
+            "output_shape must not be smaller than the input, for which ONNX infers no shape; "
             "got {win.output_shape} for {x.shape}",
+            kernel="onnx/docs/Operators.md#ConvTranspose",
         ),
     ],
     samples=[

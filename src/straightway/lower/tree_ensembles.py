@@ -252,18 +252,18 @@ class Classes:
     needs=[
         need(
             lambda classes, node: not (classes.classlabels_strings and node.outputs[0].uses),
-            "labels that are strings are not lowered; got {classes.classlabels_strings}",
+            "labels must be whole numbers; got {classes.classlabels_strings}",
             remedy="export with whole numbers for labels, or drop the output of labels",
             possible=True,
         ),
         need(
             lambda classes: classes.count > 1,
-            "a classifier chooses among two or more classes; got {classes.count}",
+            "there must be two or more classes; got {classes.count}",
             possible=True,
         ),
         need(
             lambda x: not from_float64(x),
-            "labels of float64 features are decided by sums in float64; got {x.type}",
+            "features must not be float64, by whose sums labels are decided; got {x.type}",
             remedy="cast the features to float32",
             possible=True,
         ),
@@ -422,13 +422,13 @@ POST_TRANSFORMS = {0: "NONE", 3: "SOFTMAX_ZERO", 4: "PROBIT"}
     needs=[
         need(
             lambda post_transform: post_transform in POST_TRANSFORMS,
-            "ONNX and ONNX Runtime disagree on which post_transform is softmax; got {post_transform}",
+            "post_transform must be one whose number ONNX and ONNX Runtime agree on; got {post_transform}",
             remedy="leave the transform to a node of its own",
             possible=True,
         ),
         need(
             lambda trees: trees.agreed(),
-            "ONNX Runtime cuts fractions off before it looks for them in sets like these: {trees}",
+            "members of these sets must be whole numbers, since ONNX Runtime cuts fractions off; got {trees}",
             possible=True,
         ),
     ],

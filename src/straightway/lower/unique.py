@@ -27,7 +27,7 @@ def comparisons(x: Value, axis: int | None) -> int:
     needs=[
         need(
             lambda x, axis: comparisons(x, axis) <= MOST_COMPARISONS,
-            f"Unique is lowered for up to {MOST_COMPARISONS:,} comparisons; got {{x.type}}",
+            f"there must be at most {MOST_COMPARISONS:,} pairs of elements; got {{x.type}}",
             possible=True,
         )
     ],

@@ -32,8 +32,8 @@ def unpooled(shape: tuple[int, ...], win: Window) -> tuple[int, ...]:
     needs=[
         need(
             lambda x, win, out: out[0].dims == unpooled(x.shape, win),
-            "ONNX's reference and ONNX Runtime count places in different shapes where output_shape is "
-            "not that of the pooled tensor; got {out[0]}",
+            "output_shape must be that of the pooled tensor, since ONNX's reference and ONNX Runtime "
+            "count places in different shapes elsewhere; got {out[0]}",
             remedy="leave output_shape out, and pad behind",
             possible=True,
         )

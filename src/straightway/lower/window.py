@@ -14,7 +14,7 @@ import numpy as np
 from straightway.errors import InvalidModel, NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import Need, case, lower, need, run
+from straightway.lower.declare import ONNX_TEXT, Need, case, lower, need, run
 from straightway.lower.selection import every, join, part
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -248,16 +248,21 @@ def is_certain(win: Window, sizes: Sequence[int], kernel: Sequence[int]) -> bool
 
 
 EXPLICIT = "write the pads instead of auto_pad"
-CERTAIN = "with {win.auto_pad}, strides {win.strides} past the kernel: ONNX Runtime crops"
+CERTAIN = (
+    "with auto_pad, strides must not pass the kernel, where ONNX Runtime crops; got {win.auto_pad}, "
+    "strides {win.strides}"
+)
 
 
 def spatial(least: int, most: int) -> Need:
     """Limit the number of spatial dimensions."""
-    text = f"from {least} to {most} spatial dimensions; got the shape {{x.shape}}"
+    text = f"there must be {least} to {most} spatial dimensions; got the shape {{x.shape}}"
     return need(lambda x: least <= x.rank - 2 <= most, text, possible=True)
 
 
-FLAT = need(lambda x: 0 not in x.shape, "the tensor is empty: {x.shape}")
+FLAT = need(
+    lambda x: 0 not in x.shape, "the tensor must not be empty; got {x.shape}", kernel=ONNX_TEXT
+)
 
 
 def wave(*shape: int) -> np.ndarray:

@@ -38,7 +38,7 @@ def infer(
 ) -> list[TensorType | None]:
     """Infer the types of a node without subgraphs; None where they can't be known.
 
-    `otherwise` is asked where ONNX's shape functions say nothing. Raises InvalidModel, with ONNX's
+    `otherwise` is asked where neither ONNX's shape functions nor the file say it. Raises InvalidModel, with ONNX's
     message, where the operands contradict the operator.
     """
     _check_counts(node)
@@ -50,8 +50,13 @@ def infer(
         raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
     if inferred[0] is None:
         inferred = [_of_one(node), *inferred[1:]] if len(inferred) == 1 else inferred
-        inferred = inferred if inferred[0] is not None else list(otherwise(node))
+        known = inferred[0] is not None or all(_is_static(value) for value in node.outputs)
+        inferred = inferred if known else list(otherwise(node))
     return [merged(v.type, kind) for v, kind in zip(node.outputs, inferred, strict=True)]
+
+
+def _is_static(value: Value) -> bool:
+    return value.type is not None and value.type.is_static
 
 
 def _check_counts(node: Node) -> None:
