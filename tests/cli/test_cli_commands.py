@@ -534,3 +534,35 @@ def test_the_entry_point_is_installed():
     (found,) = entry_points(group="console_scripts", name="straightway")
     assert found.value == "straightway.cli.main:main"
     assert CliRunner().invoke(app, ["doctor"]).exit_code == 0
+
+
+def test_quantize_says_what_causes_the_error_and_what_conversions_are_left(run, tmp_path):
+    path = save(convolutions(), tmp_path / "net.onnx")
+    asked = ["quantize", path, "--random", "2", "-o", tmp_path / "q.onnx", "--sensitivity", "1"]
+    told = run(*asked).stdout
+    assert "share of the end error:" in told
+    assert "the model's input 'image' is floats" in told
+    data = json.loads(run(*asked, "--json").stdout)
+    assert data["borders"][0]["op"] == "QUANTIZE"
+    assert sum(row["share"] for row in data["nodes"]) + sum(data["inputs"].values()) == (
+        pytest.approx(1)
+    )
+    converted = run("convert", tmp_path / "q.onnx", "-o", tmp_path / "q.tflite")
+    assert "the model's input 'image' is floats" in converted.stdout
+
+
+@pytest.mark.parametrize("loss", ["x", "3 apples", "", "-1", "nan"])
+def test_a_loss_has_a_unit(loss, run, tmp_path):
+    path = save(convolutions(), tmp_path / "net.onnx")
+    done = run("quantize", path, "--random", "1", "-o", tmp_path / "q.onnx", f"--max-loss={loss}")
+    assert done.exit_code == 2
+    assert "30dB" in done.stderr
+
+
+@pytest.mark.parametrize("loss", ["3%", "3", "30dB", "0.5 %", "30DB"])
+def test_a_loss_is_a_share_or_a_distance(loss, run, tmp_path):
+    path = save(convolutions(), tmp_path / "net.onnx")
+    asked = ["--random", "1", "-o", tmp_path / "q.onnx", "--json"]
+    done = run("quantize", path, *asked, "--max-loss", loss)
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["loss"] <= 0.0317

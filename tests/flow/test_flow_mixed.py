@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from test_flow_quantize import RNG, Net, data, residual
 
+from straightway.flow.candidate import describe
 from straightway.flow.convert import Request, convert
 from straightway.flow.mixed import SAMPLES
 from straightway.flow.quantize import QuantizeRequest, quantize
@@ -19,6 +20,17 @@ def uneven(path):
     b = n.Relu(n.Conv(a, n.const(hard)))
     c = n.Relu(n.Conv(b, n.weights(8, 8, 3, 3, scale=0.01)))
     return n.save(path, n.Conv(c, n.weights(6, 8, 3, 3)))
+
+
+def roots(path):
+    """A normalisation between two products."""
+    n = Net(x=(2, 6, 16))
+    h = n.MatMul("x", n.weights(16, 16))
+    mean = n.ReduceMean(h, axes=[-1])
+    apart = n.Sub(h, mean)
+    variance = n.Add(n.ReduceMean(n.Mul(apart, apart), axes=[-1]), n.const(1e-3))
+    y = n.Div(apart, n.Sqrt(variance))
+    return n.save(path, n.MatMul(y, n.weights(16, 8)))
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +99,30 @@ def test_less_loss_costs_more_floats(tmp_path):
     assert kept == sorted(kept)
     assert kept[0] == 0 < kept[-1]
     assert SAMPLES > 1
+
+
+def conversions(file):
+    """The QUANTIZE and DEQUANTIZE ops of a file, by index."""
+    ops = describe(file).main.operators
+    return {k: op.kind for k, op in enumerate(ops) if op.kind in ("QUANTIZE", "DEQUANTIZE")}
+
+
+@pytest.mark.parametrize(
+    ("net", "allowed"), [("uneven", 0.02), ("residual", None), ("roots", None), ("residual", 0.01)]
+)
+def test_the_conversions_left_are_those_that_the_plan_lists(tmp_path, child, net, allowed):
+    path = {"uneven": uneven, "residual": residual, "roots": roots}[net](tmp_path / "m.onnx")
+    asked = QuantizeRequest(calibration=data(path), max_loss=allowed)
+    found = quantize(path, tmp_path / "q.onnx", asked)
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,)))
+    (tmp_path / "q.tflite").write_bytes(made.data)
+    assert conversions(tmp_path / "q.tflite") == {b.operator: b.op for b in found.borders}
+    assert [b.value for b in made.borders] == [b.value for b in found.borders]
+    ends = [b for b in found.borders if "the model's" in b.cause]
+    inside = [b for b in found.borders if b not in ends]
+    if allowed is None:
+        assert bool(inside) == (net == "roots")
+        assert len(ends) >= 2
+    assert all("computes with floats" in b.cause for b in inside)
+    why = set(found.floats.values())
+    assert all(any(reason in b.cause for reason in why) for b in inside)

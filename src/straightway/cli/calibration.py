@@ -1,5 +1,7 @@
 """The options that say on what a model is observed, and how its ranges follow."""
 
+import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,6 +37,21 @@ Channels = Annotated[str, typer.Option(help="Order of pictures' channels: rgb, b
 Floats = Annotated[
     list[str] | None, typer.Option("--float", metavar="NODE", help="Keep a node in floats.")
 ]
+MaxLoss = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOSS",
+        help="Greatest error of an output, its root mean square over the output's: 3% or 30dB. What "
+        "loses too much stays in floats.",
+    ),
+]
+Sensitivity = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Measure on N samples which share of the end error each node causes. A run for each node.",
+    ),
+]
 PerTensor = Annotated[
     bool, typer.Option("--per-tensor", help="One scale for all weights of a node, not by channel.")
 ]
@@ -47,6 +64,7 @@ def asked(
     *,
     method: str,
     keep_float: list[str] | None,
+    max_loss: str | None,
     per_tensor: bool,
     **options: Any,
 ) -> "QuantizeRequest":
@@ -68,9 +86,24 @@ def asked(
         else None,
         method=method.lower(),
         keep_float=tuple(keep_float or ()),
+        max_loss=None if max_loss is None else _loss(max_loss),
         per_channel=not per_tensor,
         **options,
     )
+
+
+def _loss(text: str) -> float:
+    """Read 3% or 30dB; raises InvalidRequest."""
+    found = re.fullmatch(r"\s*([0-9.]+)\s*(%|dB)?\s*", text, re.IGNORECASE)
+    try:
+        number = float(found[1]) if found else math.nan
+    except ValueError:
+        number = math.nan
+    if found is None or math.isnan(number):
+        raise InvalidRequest(
+            f"--max-loss takes a share of the output such as 3%, or a distance such as 30dB; got '{text}'"
+        )
+    return number / 100 if (found[2] or "%") == "%" else float(10 ** (-number / 20))
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

@@ -1,6 +1,7 @@
 """`straightway convert`."""
 
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from straightway.cli.app import (
     remark_data,
     request,
 )
+from straightway.cli.conversions import border_lines
 from straightway.report.quantity import plural
 
 # of the remarks, what became of inputs and outputs is told at once
@@ -78,6 +80,7 @@ def summary(conversion: Any) -> dict[str, Any]:
             "cost_bytes": plan.cost_bytes,
             "bound_bytes": plan.bound_bytes,
         },
+        "borders": [asdict(border) for border in conversion.borders],
         "remarks": [remark_data(remark) for remark in conversion.remarks],
         "cpu_seconds": conversion.translation.steps_s,
     }
@@ -111,5 +114,6 @@ def lines(conversion: Any) -> list[str]:
         )
     text.append(translation.layout.plan.verdict())
     text += [f"  {c}" for c in translation.layout.plan.conversions]
+    text += border_lines(conversion.borders)
     text += [remark.text for remark in conversion.remarks if remark.step == STEP]
     return text

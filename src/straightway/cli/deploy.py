@@ -25,11 +25,13 @@ from straightway.cli.calibration import (
     Calibration,
     Channels,
     Floats,
+    MaxLoss,
     Mean,
     Method,
     Percentile,
     PerTensor,
     Random,
+    Sensitivity,
     Std,
     asked as calibrated,
 )
@@ -54,6 +56,8 @@ def command(
     std: Std = None,
     channels: Channels = "rgb",
     keep_float: Floats = None,
+    max_loss: MaxLoss = None,
+    sensitivity: Sensitivity = 1,
     per_tensor: PerTensor = False,
     json: Json = False,
 ) -> None:
@@ -78,6 +82,8 @@ def command(
                 method=method,
                 percentile=percentile,
                 keep_float=keep_float,
+                max_loss=max_loss,
+                sensitivity=sensitivity,
                 per_tensor=per_tensor,
                 step=step,
                 advance=lambda n, total: step(

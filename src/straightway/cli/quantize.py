@@ -1,5 +1,6 @@
 """`straightway quantize`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,18 +20,22 @@ from straightway.cli.calibration import (
     Calibration,
     Channels,
     Floats,
+    MaxLoss,
     Mean,
     Method,
     Percentile,
     PerTensor,
     Random,
+    Sensitivity,
     Std,
     asked,
     bar,
 )
-from straightway.report.quantity import plural, shortened
+from straightway.cli.conversions import border_lines
+from straightway.report.quantity import percent, plural, shortened
 
 MOST_NODES = 10
+NAMED = 4
 CONSTANT = "every input is one and the same number in all calibration data: ranges and accuracy say nothing"
 
 
@@ -48,6 +53,8 @@ def command(
     std: Std = None,
     channels: Channels = "rgb",
     keep_float: Floats = None,
+    max_loss: MaxLoss = None,
+    sensitivity: Sensitivity = 0,
     per_tensor: PerTensor = False,
     dim: Dims = None,
     shape: Shapes = None,
@@ -66,6 +73,8 @@ def command(
             method=method,
             percentile=percentile,
             keep_float=keep_float,
+            max_loss=max_loss,
+            sensitivity=sensitivity,
             per_tensor=per_tensor,
             step=step,
             advance=advance,
@@ -92,27 +101,21 @@ def summary(done: Any) -> dict[str, Any]:
         "constant": done.is_constant,
         "stored_values": done.stored,
         "compared_samples": done.accuracy.samples,
-        **{
-            key: [
-                {
-                    "name": row.name,
-                    "node": row.node,
-                    "op": row.op,
-                    "sqnr_db": row.sqnr_db,
-                    "max_error": row.max_error,
-                }
-                for row in found
-            ]
-            for key, found in rows.items()
-        },
+        "loss": done.accuracy.loss,
+        "shares": done.accuracy.shares_note,
+        **{key: [asdict(row) for row in found] for key, found in rows.items()},
+        "inputs": dict(done.accuracy.inputs),
+        "branches": [asdict(branch) for branch in done.accuracy.branches],
+        "borders": [asdict(border) for border in done.borders],
+        "floats": dict(done.floats),
         "remarks": [remark_data(remark) for remark in done.remarks],
     }
 
 
 def lines(done: Any) -> list[str]:
     """The result in a few lines: accuracy, where it is lost, what there is to say."""
-    size = f"{len(done.data):,} bytes, {plural(done.stored, 'value')} in 8 bits"
-    text = [f"{done.path}: {size}, observed on {done.calibration}"]
+    whole = f"{len(done.data):,} bytes, {plural(done.stored, 'value')} in 8 bits"
+    text = [f"{done.path}: {whole}, observed on {done.calibration}"]
     if done.is_random:
         text.append(
             "the inputs are made up: ranges and accuracy say little (the file says so, too)"
@@ -124,12 +127,33 @@ def lines(done: Any) -> list[str]:
         f"  '{row.name}': {row.sqnr_db:.1f} dB signal to error, off by up to {row.max_error:.4g}"
         for row in done.accuracy.outputs
     ]
+    text += causes(done.accuracy)
     worst = done.accuracy.worst(MOST_NODES)
     if worst:
         text.append("least accurate inside, all errors before them carried on:")
         text += [f"  {row.sqnr_db:6.1f} dB  {row.op} '{row.node}'" for row in worst]
-    text += [
-        f"  {remark.node}: {remark.text}" if remark.node else f"  {remark.text}"
-        for remark in done.remarks
-    ]
+    return [*text, *border_lines(done.borders), *grouped(done.remarks)]
+
+
+def causes(near: Any) -> list[str]:
+    """The nodes that cause most of the end error, where that was measured."""
+    found = near.causes(MOST_NODES)
+    if not found:
+        return []
+    text = ["share of the end error:"]
+    text += [f"  {percent(row.share):>8}  {row.op} '{row.node}'" for row in found]
+    return [*text, f"  ({near.shares_note})"]
+
+
+def grouped(remarks: Any) -> list[str]:
+    """Remarks of one text together, by how many nodes they are said of."""
+    by_text: dict[str, list[str]] = {}
+    for remark in remarks:
+        by_text.setdefault(remark.text, []).append(remark.node)
+    text = []
+    for said, nodes in by_text.items():
+        names = [name for name in dict.fromkeys(nodes) if name]
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        listed = f"{', '.join(names[:NAMED])}{more}: " if names else ""
+        text.append(f"  {listed}{said}")
     return text

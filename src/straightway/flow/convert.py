@@ -13,6 +13,7 @@ from straightway.errors import InvalidRequest, ToolFailed
 from straightway.flow import files
 from straightway.flow.accepted import accepted
 from straightway.flow.blame import blamed
+from straightway.flow.borders import Border, borders
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
 from straightway.flow.open import Options, translate_open
 from straightway.flow.reference import Oracle
@@ -109,6 +110,11 @@ class Conversion:
     def size_bytes(self) -> int:
         """The size of the TFLite file."""
         return self.translation.written.data.nbytes
+
+    @property
+    def borders(self) -> tuple[Border, ...]:
+        """Each QUANTIZE and DEQUANTIZE of the file, and its cause."""
+        return borders(self.translation)
 
     def at(self, path: Path) -> "Conversion":
         """The same, once the file stands somewhere."""

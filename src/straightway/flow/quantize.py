@@ -10,9 +10,10 @@ import numpy as np
 from straightway.errors import InvalidRequest
 from straightway.flow import files, mixed
 from straightway.flow.accuracy import Accuracy, accuracy
+from straightway.flow.borders import Border, borders
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data
 from straightway.flow.convert import Step, quiet
-from straightway.flow.translate import LoweredTwice, lowered_twice, read
+from straightway.flow.translate import LoweredTwice, lowered_twice, read, translate
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph, Node, Value
 from straightway.onnx_io.write import to_bytes
@@ -71,7 +72,8 @@ class QuantizeRequest:
 class Quantization:
     """A model that rounds, how it came to be, and how near it is to the float model.
 
-    `floats` says why a node stays in floats. `is_constant`: each input is one number everywhere in the data, so that ranges say nothing.
+    `floats` says why a node stays in floats, `borders` has each QUANTIZE and DEQUANTIZE that the file
+    made of it will have. `is_constant`: each input is one number everywhere in the data, so that ranges say nothing.
     """
 
     model: Path
@@ -84,6 +86,7 @@ class Quantization:
     stored: int
     accuracy: Accuracy
     floats: Mapping[str, str]
+    borders: tuple[Border, ...]
     remarks: tuple[Remark, ...]
 
 
@@ -201,6 +204,7 @@ def _quantized(
         samples=len(first) if samples.count == 0 else samples.count,
         stored=len(done.given.schemes),
         accuracy=done.accuracy,
+        borders=_borders(done),
         floats={node.name: why for node, why in done.given.floats.items()},
         remarks=(*evened, *stray, *done.remarks),
     )
@@ -241,6 +245,13 @@ class Rounded:
     given: Assignment
     accuracy: Accuracy
     remarks: tuple[Remark, ...]
+
+
+def _borders(done: Rounded) -> tuple[Border, ...]:
+    """What `convert` leaves of QUANTIZE and DEQUANTIZE, by converting without running anything."""
+    with files.scratch("rounded.onnx", done.data) as path:
+        made = translate(read(path))
+    return borders(made, {node.name: why for node, why in done.given.floats.items()})
 
 
 def _mixed(

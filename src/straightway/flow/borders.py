@@ -1,0 +1,142 @@
+"""The QUANTIZE and DEQUANTIZE ops that a TFLite file has, each with its cause."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from straightway.flow.translate import Translation
+from straightway.ir import Graph, Node, Value
+from straightway.quant import integer
+from straightway.quant.edges import FLOAT32, is_op
+
+MOVERS = ("RESHAPE", "TRANSPOSE")
+FLOAT_INPUT, FLOAT_OUTPUT = "the model's input '{}' is floats", "the model's output '{}' is floats"
+INTEGER_OUTPUT = "the model's output '{}' has a scale of its own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Border:
+    """One conversion between floats and integers, or between two scales: where, how large, and why.
+
+    `operator` is its index in the file, `moved_bytes` what it reads and writes.
+    """
+
+    op: str
+    value: str
+    operator: int
+    moved_bytes: int
+    between: str
+    cause: str
+
+
+def borders(made: Translation, floats: Mapping[str, str] | None = None) -> tuple[Border, ...]:
+    """Every QUANTIZE and DEQUANTIZE of a written graph, in the file's order.
+
+    `floats` says of nodes why they compute with floats, where whoever rounded the model knows.
+    """
+    known = {(r.node, r.op): _reason(r.text) for r in made.remarks if r.step == integer.STEP}
+    graph = made.layout.graph
+    tell = _Teller(graph=graph, known=known, floats=floats or {})
+    indices = made.written.operators
+    found = [node for node in graph.nodes if is_op(node, "QUANTIZE", "DEQUANTIZE")]
+    return tuple(tell.border(node, indices.get(node, -1)) for node in found)
+
+
+def _reason(text: str) -> str:
+    return text.rpartition("stays in floats between conversions: ")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Teller:
+    graph: Graph
+    known: Mapping[tuple[str, str], str]
+    floats: Mapping[str, str]
+
+    def border(self, node: Node, operator: int) -> Border:
+        """What one conversion is for."""
+        (source,), result = node.operands(), node.output
+        makers, users = _maker(source), _users(result)
+        return Border(
+            op=node.op.name,
+            value=result.name if is_op(node, "QUANTIZE") else source.name,
+            operator=operator,
+            moved_bytes=sum(value.known_type.size_bytes for value in (source, result)),
+            between=f"{_told(makers, source)} and {self.readers(result, users)}",
+            cause=self.cause(node, source, result, users),
+        )
+
+    def cause(self, node: Node, source: Value, result: Value, users: list[Node]) -> str:
+        """Why it is needed."""
+        if is_op(node, "DEQUANTIZE"):
+            return "; ".join(dict.fromkeys(self.reader(user, result) for user in users))
+        maker = _maker(source)
+        if source.dtype != FLOAT32:
+            return self.scales(maker, result, users)
+        if maker is None:
+            return FLOAT_INPUT.format(_end(source).name)
+        return self.computes(maker)
+
+    def scales(self, maker: Node | None, result: Value, users: list[Node]) -> str:
+        """Why integers get another scale."""
+        if maker is not None and (maker.name, maker.op.name) in self.known:
+            return self.known[maker.name, maker.op.name]
+        if users and users[0] is self.graph.exit:
+            return INTEGER_OUTPUT.format(result.name)
+        return (
+            f"{self.readers(result, users)} needs another scale than {_told(maker, result)} gives"
+        )
+
+    def computes(self, node: Node) -> str:
+        """Why an op computes with floats."""
+        own = self.floats.get(_named(node)) or self.known.get((node.name, node.op.name), "")
+        why = own or integer.why_float(node) or "its operands are floats"
+        return f"{node.op.name} '{_named(node)}' computes with floats: {why}"
+
+    def reader(self, node: Node, value: Value) -> str:
+        """Why one user wants floats."""
+        if node is self.graph.exit:
+            return FLOAT_OUTPUT.format(self.output_name(value))
+        return self.computes(node)
+
+    def readers(self, value: Value, users: list[Node]) -> str:
+        """The users by name."""
+        names = [
+            f"output '{self.output_name(value)}'" if user is self.graph.exit else _told(user, value)
+            for user in users
+        ]
+        return ", ".join(dict.fromkeys(names)) or "nothing"
+
+    def output_name(self, value: Value) -> str:
+        """What the model calls an output that is this value, or moves its elements."""
+        for place, output in enumerate(self.graph.exit.inputs):
+            if output is not None and value in (output, _end(output)):
+                return self.graph.output_names[place] if self.graph.output_names else output.name
+        return value.name
+
+
+def _end(value: Value) -> Value:
+    """The value before those that only move its elements."""
+    while value.producer is not None and is_op(value.producer, *MOVERS):
+        value = value.producer.operands()[0]
+    return value
+
+
+def _maker(value: Value) -> Node | None:
+    return _end(value).producer
+
+
+def _users(value: Value) -> list[Node]:
+    """Who reads a value, behind those that only move its elements."""
+    found: list[Node] = []
+    for user in value.users():
+        found += _users(user.output) if is_op(user, *MOVERS) else [user]
+    return list(dict.fromkeys(found))
+
+
+def _told(node: Node | None, value: Value) -> str:
+    return f"input '{_end(value).name}'" if node is None else f"{node.op.name} '{_named(node)}'"
+
+
+def _named(node: Node) -> str:
+    """The name in the user's model: a number behind it tells nodes of a rounded model apart."""
+    stem, _, number = node.name.rpartition("/")
+    return stem if stem and number.isdecimal() else node.name
