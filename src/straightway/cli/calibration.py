@@ -64,7 +64,6 @@ def asked(
     *,
     method: str,
     keep_float: list[str] | None,
-    max_loss: str | None,
     per_tensor: bool,
     **options: Any,
 ) -> "QuantizeRequest":
@@ -86,14 +85,16 @@ def asked(
         else None,
         method=method.lower(),
         keep_float=tuple(keep_float or ()),
-        max_loss=None if max_loss is None else _loss(max_loss),
         per_channel=not per_tensor,
+        max_loss=_loss(options.pop("max_loss", None)),
         **options,
     )
 
 
-def _loss(text: str) -> float:
+def _loss(text: str | None) -> float | None:
     """Read 3% or 30dB; raises InvalidRequest."""
+    if text is None:
+        return None
     found = re.fullmatch(r"\s*([0-9.]+)\s*(%|dB)?\s*", text, re.IGNORECASE)
     try:
         number = float(found[1]) if found else math.nan
