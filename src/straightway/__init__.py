@@ -51,7 +51,11 @@ __all__ = [
 
 
 def convert(
-    model: str | Path, output: str | Path | None = None, *, verify: bool = True, **options: Any
+    model: str | Path,
+    output: str | Path | None = None,
+    *,
+    verify: bool | None = None,
+    **options: Any,
 ) -> "Conversion":
     """Convert an ONNX model to a TFLite file and prove that it computes the same numbers.
 

@@ -26,6 +26,8 @@ from straightway.report.quantity import plural
 
 # of the remarks, what became of inputs and outputs is told at once
 STEP = "domains.images"
+# and why nothing was compared
+LIMITS = "flow.limits"
 ENGINES = ("litert", "onnxruntime")
 
 
@@ -39,7 +41,13 @@ def command(
     shape: Shapes = None,
     io: InputOutput = "keep",
     inputs: Inputs = None,
-    verify: Annotated[bool, typer.Option(help="Run both files and compare the numbers.")] = True,
+    verify: Annotated[
+        bool | None,
+        typer.Option(
+            help="Run both files and compare the numbers; the default up to 2 GB of weights.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Convert an ONNX model directly to a TFLite file, and prove that it computes the same."""
@@ -49,7 +57,7 @@ def command(
         from straightway.run.process import Child  # noqa: PLC0415 - after --help
 
         # started before the rest is imported: its engines load meanwhile
-        child = stack.enter_context(Child(engines=ENGINES)) if verify else None
+        child = stack.enter_context(Child(engines=ENGINES)) if verify is not False else None
         from straightway.flow.convert import convert  # noqa: PLC0415
 
         asked = request(dim, shape, io=io.lower(), inputs=inputs, step=step)
@@ -93,7 +101,8 @@ def lines(conversion: Any) -> list[str]:
     size = f"{conversion.size_bytes:,} bytes, {ops} ops from {translation.node_count} nodes"
     text = [f"{conversion.path}: {size}"]
     if found is None:
-        text.append("not verified (--no-verify)")
+        reasons = [remark.text for remark in conversion.remarks if remark.step == LIMITS]
+        text.append(f"not verified: {', '.join(reasons) or '--no-verify'}")
     else:
         worst = found.worst
         text.append(

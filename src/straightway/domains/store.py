@@ -179,12 +179,8 @@ class Store:
         if (value, key) not in self.arrangements:
             if value.const is None:
                 raise ValueError(f"{value} is no constant")
-            array = arrange(value.const)
-            quant = moved(value.quant, value.shape, arrange)
-            if 0 not in array.strides:  # else it is one element seen many times, whatever the order
-                array = np.ascontiguousarray(array)
-            made = edit.constant(self.target, array, value.name)
-            made.quant = quant
+            made = edit.constant(self.target, arrange(value.const), value.name)
+            made.quant = moved(value.quant, value.shape, arrange)
             self.arrangements[value, key] = made
         return self.arrangements[value, key]
 
@@ -197,7 +193,7 @@ def rearranged(atoms: Atoms, value: Value, array: np.ndarray, form: Form) -> np.
         raise ValueError(f"{form} does not store {value}")
     split = array.reshape([atoms.size(value, atom) for atom in own])
     moved = split.transpose([own.index(atom) for atom in order])
-    return np.ascontiguousarray(moved).reshape(shape_of(atoms, value, form))
+    return moved.reshape(shape_of(atoms, value, form))
 
 
 def restored(atoms: Atoms, value: Value, array: np.ndarray, form: Form) -> np.ndarray:

@@ -3,19 +3,19 @@
 import gc
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 from typing import Literal
 
 from straightway.errors import InvalidRequest, ToolFailed
-from straightway.flow import files
+from straightway.flow import files, limits
 from straightway.flow.accepted import accepted
 from straightway.flow.blame import blamed
 from straightway.flow.borders import Border, borders
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
-from straightway.flow.open import Options, translate_open
+from straightway.flow.open import Opened, Options, translate_open
 from straightway.flow.reference import Oracle
 from straightway.flow.respelled import answered, asked_again
 from straightway.flow.rounded import roundings, verify_rounded
@@ -28,6 +28,7 @@ from straightway.remark import Remark
 from straightway.run.process import Child
 
 SEEDS = (0, 1, 2)
+ENGINES = ("litert", "onnxruntime")
 Step = Callable[[str], None]
 InputOutput = Literal["keep", "nhwc"]
 
@@ -109,7 +110,7 @@ class Conversion:
     @property
     def size_bytes(self) -> int:
         """The size of the TFLite file."""
-        return self.translation.written.data.nbytes
+        return self.translation.written.size_bytes
 
     @property
     def borders(self) -> tuple[Border, ...]:
@@ -130,7 +131,7 @@ def convert(
     model: str | Path,
     output: str | Path | None = None,
     *,
-    verify: bool = True,
+    verify: bool | None = None,
     request: Request | None = None,
     child: Child | None = None,
     **options: object,
@@ -138,7 +139,8 @@ def convert(
     """Convert an ONNX model to a TFLite file, and prove that it computes the same numbers.
 
     `options` are the fields of `Request` (`dims`, `shapes`, `io`, `inputs`, `seeds`, `step`).
-    Raises InvalidModel, Unsupported (all refused nodes together), Mismatch (the file is kept under
+    A file too large for a flatbuffer is compared if `verify` says so, any other unless it is False:
+    the engines hold its weights several times. Raises InvalidModel, Unsupported (all refused nodes together), Mismatch (the file is kept under
     another name), ToolFailed, InvalidRequest. Nothing is written unless all is well.
     """
     asked = request or request_of(options)
@@ -146,12 +148,21 @@ def convert(
     if target is not None:
         files.check_model_output(target, path, *asked.sources)
     with within_memory(path), blamed(path, asked.fixed):
-        if not verify:
-            return _finish(path, target, _translate(path, asked), None)
-        if child is not None:
-            return _verified(path, target, asked, child)
-        with Child(engines=["litert", "onnxruntime"]) as own:
-            return _verified(path, target, asked, own)
+        asked.step("reading")
+        source = read(path, asked.declared)
+        asked.step("converting")
+        if verify is False:
+            return _finish(path, target, translated(path, source, asked), None)
+        with ExitStack() as stack:
+            # it starts while the model is converted
+            engines = child or stack.enter_context(Child(engines=ENGINES))
+            made = _opened(path, source, asked)
+            if verify is None:
+                told = limits.unverified(made.translation.written, path, target)
+                if told:
+                    return _finish(path, target, made.translation.telling(told), None)
+            proof = _proof(path, source, asked, made, engines)
+            return _finish(path, target, made.translation, proof)
 
 
 @contextmanager
@@ -177,12 +188,16 @@ def attempt(model: Path, request: Request) -> Conversion:
     with (
         within_memory(model),
         blamed(model, request.fixed),
-        Child(engines=["litert", "onnxruntime"]) as child,
+        Child(engines=ENGINES) as child,
     ):
-        translation, proof = _prepared(model, request, child)
-        with files.scratch("draft.tflite", translation.written.data) as draft:
-            found = prove(model, draft, translation, proof)
-        return _conversion(model, None, translation, found, proof)
+        request.step("reading")
+        source = read(model, request.declared)
+        request.step("converting")
+        made = _opened(model, source, request)
+        proof = _proof(model, source, request, made, child)
+        with files.scratch("draft.tflite", made.translation.written) as draft:
+            found = prove(model, draft, made.translation, proof)
+        return _conversion(model, None, made.translation, found, proof)
 
 
 def request_of(options: Mapping[str, object]) -> Request:
@@ -193,13 +208,6 @@ def request_of(options: Mapping[str, object]) -> Request:
         raise InvalidRequest(f"convert: {error}") from error
 
 
-def _translate(path: Path, request: Request) -> Translation:
-    request.step("reading")
-    source = read(path, request.declared)
-    request.step("converting")
-    return translated(path, source, request)
-
-
 def translated(path: Path, source: Graph, request: Request) -> Translation:
     """Translate an ingested graph, at every size of the dimensions that it leaves open."""
     if open_dims(source):
@@ -207,26 +215,22 @@ def translated(path: Path, source: Graph, request: Request) -> Translation:
     return translate(source, channels_last_io=request.io == "nhwc")
 
 
-def _verified(path: Path, target: Path | None, request: Request, child: Child) -> Conversion:
-    translation, proof = _prepared(path, request, child)
-    return _finish(path, target, translation, proof)
-
-
-def _prepared(path: Path, request: Request, child: Child) -> "tuple[Translation, Proof]":
-    request.step("reading")
-    source = read(path, request.declared)
-    request.step("converting")
+def _opened(path: Path, source: Graph, request: Request) -> Opened:
+    """Translate an ingested graph, and make the inputs to compare on."""
     if open_dims(source):
-        made = translate_open(path, source, request.opening)
-        proof = Proof(child=child, sets=made.sets, sizes=made.sizes, step=request.step)
-        return made.translation, proof
+        return translate_open(path, source, request.opening)
     pinned = pinned_inputs(source)
     translation = translate(source, channels_last_io=request.io == "nhwc")
     # by now the graph tells which tables its integers index
-    sets = input_sets(source, request, pinned)
-    if request.inputs is None:
+    return Opened(translation=translation, sets=input_sets(source, request, pinned))
+
+
+def _proof(path: Path, source: Graph, request: Request, made: Opened, child: Child) -> "Proof":
+    """What to compare on: where only the model tells what its inputs mean, such as it takes."""
+    sets = made.sets
+    if not made.sizes and request.inputs is None:
         sets = accepted(Oracle(child, path), source, sets)
-    return translation, Proof(child=child, sets=sets, step=request.step)
+    return Proof(child=child, sets=sets, sizes=made.sizes, step=request.step)
 
 
 def input_sets(source: Graph, request: Request, pinned: Arrays | None = None) -> list[Arrays]:
@@ -255,7 +259,7 @@ def _finish(
     path: Path, target: Path | None, translation: Translation, proof: Proof | None
 ) -> Conversion:
     """Write, verify, and only then put the file in its place."""
-    data = translation.written.data
+    data = translation.written
     found = None
     if target is None:
         if proof is not None:

@@ -72,7 +72,7 @@ def _deploy(
     created = dt.datetime.now(tz=dt.UTC).strftime("%Y-%m-%d %H:%M UTC")
     with files.staged(folder) as stage:
         file = stage / target.name
-        files.write(file, conversion.translation.written.data)
+        files.write(file, conversion.translation.written)
         measurement = measure(placed, file, step=asked.step) if found.equal else None
         view = view_of(placed, found, measurement, created=created, command=command)
         if given is not None:

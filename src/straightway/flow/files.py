@@ -3,12 +3,13 @@
 import errno
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from straightway.errors import InvalidRequest, ToolFailed
 from straightway.onnx_io import check, read
+from straightway.tflite.write import Written
 
 
 def check_output(output: Path, *sources: Path) -> None:
@@ -73,7 +74,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 @contextmanager
-def written(output: Path, data: bytes | memoryview) -> Iterator[Path]:
+def written(output: Path, data: bytes | Written) -> Iterator[Path]:
     """Write beside `output` under another name, and put it in its place when all went well.
 
     The body gets the path of the finished file to check. If it raises, nothing is left. Raises
@@ -84,12 +85,12 @@ def written(output: Path, data: bytes | memoryview) -> Iterator[Path]:
     try:
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                file.writelines(_pieces(data))
                 file.flush()
                 os.fsync(file.fileno())
             part.chmod(0o666 & ~_umask())
         except OSError as error:
-            raise failed(output, error, len(data)) from error
+            raise failed(output, error, _size_bytes(data)) from error
         yield part
         move(part, output)
     finally:
@@ -105,15 +106,24 @@ def move(part: Path, output: Path) -> None:
 
 
 @contextmanager
-def scratch(name: str, data: bytes | memoryview) -> Iterator[Path]:
+def scratch(name: str, data: bytes | Written) -> Iterator[Path]:
     """A file of these bytes that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="straightway-") as folder:
         path = Path(folder) / name
         try:
-            path.write_bytes(data)
+            with path.open("wb") as file:
+                file.writelines(_pieces(data))
         except OSError as error:
-            raise failed(path, error, len(data)) from error
+            raise failed(path, error, _size_bytes(data)) from error
         yield path
+
+
+def _pieces(data: bytes | Written) -> Iterable[bytes | memoryview]:
+    return data.pieces() if isinstance(data, Written) else (data,)
+
+
+def _size_bytes(data: bytes | Written) -> int:
+    return data.size_bytes if isinstance(data, Written) else len(data)
 
 
 def _temporary(output: Path) -> tuple[int, str]:
@@ -137,7 +147,7 @@ def failed(output: Path, error: OSError, size_bytes: int) -> ToolFailed:
     return ToolFailed(f"{output}: cannot be written: {error.strerror or error}")
 
 
-def write(output: Path, data: bytes | memoryview) -> None:
+def write(output: Path, data: bytes | Written) -> None:
     """Write a file, whole or not at all."""
     with written(output, data):
         pass

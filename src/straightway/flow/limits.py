@@ -1,9 +1,12 @@
 """What no op needs to say of itself: the sizes and element types that a TFLite file can have."""
 
+from pathlib import Path
+
 from straightway.ingest.shapes import MOST_ELEMENTS, is_oversized
 from straightway.ir import Graph
 from straightway.remark import Remark
-from straightway.tflite.write import ELEMENT_TYPES
+from straightway.tflite import write
+from straightway.tflite.write import ELEMENT_TYPES, Written
 
 STEP = "flow.limits"
 # LiteRT's Python interpreter neither takes nor hands out 4-bit arrays, onnxruntime complex ones.
@@ -39,3 +42,14 @@ def foreign(graph: Graph) -> list[Remark]:
         for value in dict.fromkeys((*graph.inputs, *graph.outputs))
         if value.type is not None and value.dtype.name not in CALLERS_TYPES
     ]
+
+
+def unverified(written: Written, model: Path, output: Path | None) -> list[Remark]:
+    """Say so where a file is larger than a flatbuffer: such are compared on request only."""
+    if written.size_bytes <= write.LARGEST_FLATBUFFER_BYTES:
+        return []
+    text = (
+        f"each engine would hold the {written.size_bytes:,} bytes once more; to compare, type: "
+        f"straightway verify {model} {output or 'MODEL.tflite'}"
+    )
+    return [Remark(kind="missed", step=STEP, text=text, numbers={"bytes": written.size_bytes})]

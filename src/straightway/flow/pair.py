@@ -21,6 +21,7 @@ from straightway.ir import Graph
 from straightway.run import litert
 from straightway.run.process import Child
 from straightway.tflite.read import Description, is_tflite
+from straightway.tflite.write import Written
 
 OTHER_BYTES = (
     "outputs only: the file is not, byte for byte, what this straightway makes of the model, so that "
@@ -88,7 +89,6 @@ def _is_open(description: Description) -> bool:
 
 def _kept_open(model: Path, candidate: Path, request: Request) -> Verification | None:
     """Compare at all sizes that conversion compares, if the file is ours with open dimensions."""
-    data = candidate.read_bytes()
     declared = read(model, request.declared)
     if not open_dims(declared):
         return None
@@ -97,7 +97,7 @@ def _kept_open(model: Path, candidate: Path, request: Request) -> Verification |
             made = translate_open(model, declared, Options(channels_last_io=channels_last))
         except (StraightwayError, *UNFORESEEN):
             return None  # then it is of someone else, and the outputs can still be compared
-        if made.translation.written.data == data:
+        if _is_written(candidate, made.translation.written):
             with Child(engines=["litert", "onnxruntime"]) as child:
                 proof = Proof(child=child, sets=made.sets, step=request.step)
                 return prove(model, candidate, made.translation, proof)
@@ -134,15 +134,22 @@ class _Own:
 
 def _own(model: Path, candidate: Path, shapes: ShapeRequest) -> _Own:
     """Translate in either layout, and look whether the candidate is one of the two."""
-    data = candidate.read_bytes()
     for channels_last in (False, True):
         try:
             made = translate(read(model, shapes), channels_last_io=channels_last)
         except (StraightwayError, *UNFORESEEN) as error:
             return _Own(reason=NO_TRANSLATION.format(why=one_line(error)))
-        if made.written.data == data:
+        if _is_written(candidate, made.written):
             return _Own(translation=made)
     return _Own(reason=OTHER_BYTES)
+
+
+def _is_written(candidate: Path, written: Written) -> bool:
+    """Whether the candidate is this file, byte for byte."""
+    if candidate.stat().st_size != written.size_bytes:
+        return False
+    with candidate.open("rb") as file:
+        return all(file.read(len(piece)) == piece for piece in written.pieces())
 
 
 def _checks(

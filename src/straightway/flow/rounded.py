@@ -143,7 +143,7 @@ class _Look:
         layout = self.translation.layout
         logical = {name: self.logical(name) for name in self.values}
         tensors = [layout.places[value].tensor for value in logical.values()]
-        with scratch("look.tflite", write(layout.graph, extra_outputs=tensors).data) as path:
+        with scratch("look.tflite", write(layout.graph, extra_outputs=tensors)) as path:
             ran = run_written(self.oracle.child, path, list(self.feed.stored.values()))
         count = len(ran.outputs) - len(tensors)
         found = {}

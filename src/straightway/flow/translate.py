@@ -54,6 +54,10 @@ class Translation:
     remarks: tuple[Remark, ...]
     steps_s: dict[str, float]
 
+    def telling(self, remarks: Sequence[Remark]) -> "Translation":
+        """The same with further remarks."""
+        return replace(self, remarks=(*self.remarks, *remarks))
+
     def interior(self) -> dict[str, Value]:
         """Values of the model that can be compared, by the model's names, in order.
 

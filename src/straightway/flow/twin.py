@@ -78,7 +78,7 @@ def with_twin(
             )
         except Unsupported:
             return found
-        with scratch("twin.tflite", twin.written.data) as draft:
+        with scratch("twin.tflite", twin.written) as draft:
             again = feeds[:1] if found.equal else feeds
 
             def verify(other: Oracle) -> Verification:

@@ -205,7 +205,7 @@ class _Inside:
         lowered, layout = self.translation.lowered.values, self.translation.layout
         logical = [lowered[self.values[name]] for name in names]
         tensors = [layout.places[value].tensor for value in logical]
-        with scratch("look.tflite", write(layout.graph, extra_outputs=tensors).data) as path:
+        with scratch("look.tflite", write(layout.graph, extra_outputs=tensors)) as path:
             ran = run_written(self.oracle.child, path, list(self.feed.stored.values()))
         arrays = ran.outputs[-len(tensors) :]
         return [layout.restore(v, array) for v, array in zip(logical, arrays, strict=True)]

@@ -16,8 +16,6 @@ from straightway.ir import Graph, Node, Op, Source, TensorType, Value, edit
 from straightway.onnx_io import read as onnx_read
 from straightway.onnx_io.schema import NEWEST_OPSET, check_present, element_dtype
 
-# flatbuffers address their own bytes by 32-bit signed offsets
-LARGEST_FILE_BYTES = 2**31 - 1
 STACK_TRACE = "pkg.torch.onnx.stack_trace"
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*(?:\n\s+(?P<code>.+))?')
@@ -38,26 +36,11 @@ def ingest_proto(proto: onnx.ModelProto, request: ShapeRequest | None = None) ->
 
 
 def _ingested(model: onnx_ir.Model, path: Path, request: ShapeRequest) -> Graph:
-    _check_weights(model, path)
     reader = _Reader(path, dict(model.opset_imports))
     graph = reader.read_graph(model.graph)
     _check_opsets(graph, path)
     shapes.fix(graph, reader.unranked(model.graph), request, path)
     return graph
-
-
-def _check_weights(model: onnx_ir.Model, path: Path) -> None:
-    """Refuse weights that no TFLite file holds before anything is read."""
-    total = sum(
-        value.const_value.nbytes
-        for value in model.graph.initializers.values()
-        if value.const_value is not None
-    )
-    if total > LARGEST_FILE_BYTES:
-        raise Unsupported(
-            f"{path}: the weights take {total:,} bytes; a flatbuffer holds at most "
-            f"{LARGEST_FILE_BYTES:,}. What works: store them in fewer bits (int8), or split the model"
-        )
 
 
 def _check_opsets(graph: Graph, path: Path) -> None:

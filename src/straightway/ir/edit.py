@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from straightway.ir.elements import held
 from straightway.ir.graph import Graph, Node, Value
 from straightway.ir.source import Origins, merge
 from straightway.ir.types import TensorType
@@ -12,7 +13,7 @@ from straightway.ir.types import TensorType
 def constant(graph: Graph, array: np.ndarray, name: str = "const") -> Value:
     """Make a constant value; it belongs to no node."""
     kind = TensorType(dtype=array.dtype, shape=tuple(array.shape))
-    return Value(graph.fresh(name), kind, np.asarray(array))
+    return Value(graph.fresh(name), kind, held(np.asarray(array)))
 
 
 def add_input(graph: Graph, value: Value) -> Value:

@@ -8,6 +8,7 @@ import numpy as np
 
 from straightway.errors import Bug, Impossible, NotYet
 from straightway.ir import Graph, Node, Op, TensorType, Value, edit
+from straightway.ir.elements import converted
 from straightway.ir.scheme import moved
 from straightway.ir.source import Origins
 from straightway.ir.types import SHORT_NAMES
@@ -198,7 +199,7 @@ class Builder:
         if x.dtype == target:
             return x
         if x.const is not None and not (self.keeps and target.kind == "f"):
-            return self.derived(x, ("cast", target), lambda array: array.astype(target))
+            return self.derived(x, ("cast", target), lambda array: converted(array, target))
         return self.emit("CAST", [x], {"dtype": target})
 
 

@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from straightway.ir import Graph, Node, Value, edit
+from straightway.ir.elements import pieces
 from straightway.passes.types import subgraphs
 from straightway.remark import Remark
 
@@ -75,14 +76,15 @@ def _merge_constants(graph: Graph) -> int:
 
 
 def _sample(array: np.ndarray) -> bytes:
-    flat = array.reshape(-1)
-    step = max(1, flat.size * flat.dtype.itemsize // SAMPLE_BYTES)
-    return flat[::step].tobytes()
+    step = max(1, array.nbytes // SAMPLE_BYTES)
+    return array.flat[::step].tobytes()
 
 
 def _digest(value: Value) -> bytes:
-    array = np.ascontiguousarray(value.const)
-    return hashlib.blake2b(array.reshape(-1).view(np.uint8).data, digest_size=16).digest()
+    made = hashlib.blake2b(digest_size=16)
+    for piece in pieces(np.asarray(value.const)):
+        made.update(piece)
+    return made.digest()
 
 
 def _merge_nodes(graph: Graph) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from straightway.ir.elements import converted
 from straightway.passes.evaluator import Call, Result, Table, UnfoldableError
 
 TABLE = Table()
@@ -201,7 +202,7 @@ def cast(x: np.ndarray, /, *, call: Call) -> Result:
         raise UnfoldableError(f"conversion to {target} is left to the run time")
     if target.kind in "iu" and x.dtype.kind not in "iub":
         return _cut(x, target)
-    return x.astype(target)
+    return converted(x, target)
 
 
 def _cut(x: np.ndarray, target: np.dtype) -> np.ndarray:

@@ -43,7 +43,7 @@ def unsqueeze(x: np.ndarray, /, *, axes: Numbers) -> Result:
 @TABLE.evaluates("Transpose")
 def transpose(x: np.ndarray, /, *, perm: Sequence[int] | None = None) -> Result:
     """Reverse the dimensions, or as `perm` says."""
-    return np.ascontiguousarray(np.transpose(x, perm))
+    return np.transpose(x, perm)
 
 
 @TABLE.evaluates("Expand")

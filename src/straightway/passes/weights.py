@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from straightway.ir import Graph, Node, Value, edit
+from straightway.ir.elements import empty
 from straightway.passes.arguments import argument, is_onnx
 from straightway.passes.channelwise import Channelwise
 
@@ -24,7 +25,7 @@ class Linear:
 
 def scaled(weights: np.ndarray, factor: np.ndarray) -> np.ndarray:
     """Multiply in float64, block by block, and round to the weights' type."""
-    result = np.empty(weights.shape, weights.dtype)
+    result = empty(weights.shape, weights.dtype)
     with np.errstate(all="ignore"):
         np.multiply(weights, factor, out=result, dtype=np.float64, casting="unsafe")
     return result

@@ -12,6 +12,7 @@ import numpy as np
 
 from straightway.errors import NotYet
 from straightway.ir import Graph, Node, TensorType, Value, edit
+from straightway.ir.elements import converted, parts
 from straightway.passes.arguments import onnx_op
 from straightway.remark import Remark
 
@@ -164,10 +165,10 @@ def _retype(node: Node) -> None:
 def _wide_constant(graph: Graph, value: Value) -> Value:
     if value.const is None:
         raise ValueError(f"{value} is no constant")
-    least = np.abs(value.const[value.const != 0]).min(initial=1)
+    least = min(np.abs(part[part != 0]).min(initial=1) for part in parts(value.const))
     if least < SMALLEST:
         raise NotYet(f"constant '{value.name}' holds {least}, which float32 has not")
-    return edit.constant(graph, value.const.astype(FLOAT), value.name)
+    return edit.constant(graph, converted(value.const, FLOAT), value.name)
 
 
 def _close(graph: Graph, declared: list[np.dtype | None]) -> None:

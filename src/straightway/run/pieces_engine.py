@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from straightway.run.capi import Refused
@@ -40,7 +41,7 @@ def pieces(
 
     Raises Refused for control flow, whose bodies are no ops of the main subgraph.
     """
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(Path(params["path"]).read_bytes()))
+    model = _read(params["path"])
     graph = model.subgraphs[0]
     if any(
         model.operatorCodes[op.opcodeIndex].builtinCode in _WITH_BODIES for op in graph.operators
@@ -56,6 +57,17 @@ def pieces(
             path.write_bytes(_extract(model, ops, inputs, outputs))
             values = {f"t{index}": whole.get_tensor(index) for index in inputs}
             yield Piece(ops=ops, delegated=delegated, path=path, inputs=values)
+
+
+def _read(path: str) -> Any:
+    """The model's tables, each constant a view of the mapped file, wherever it stands."""
+    data = np.memmap(path, np.uint8, "r")
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))
+    for buffer in model.buffers:
+        if buffer.data is None and buffer.offset > 1:
+            buffer.data = data[buffer.offset : buffer.offset + buffer.size]
+            buffer.offset = buffer.size = 0
+    return model
 
 
 def _in_execution_order(placed: Mapping[str, Any]) -> list[tuple[tuple[int, ...], bool]]:

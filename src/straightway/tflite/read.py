@@ -204,7 +204,12 @@ class _Reader:
         return kind, code.Version(), False
 
     def buffer_bytes(self, buffer: Any) -> int:
-        """Size of the data, in the flatbuffer or behind it."""
+        """Size of the data, in the flatbuffer or behind it.
+
+        As LiteRT reads it: v2.2.0, tflite/core/interpreter_builder.cc:755.
+        """
+        if not buffer.DataIsNone():
+            return int(buffer.DataAsNumpy().size)
         start, size = buffer.Offset(), buffer.Size()
         if start > 1:
             if start + size > len(self.data):
@@ -213,7 +218,7 @@ class _Reader:
                     f"the file has {len(self.data):,}"
                 )
             return int(size)
-        return 0 if buffer.DataIsNone() else int(buffer.DataAsNumpy().size)
+        return 0
 
     def subgraph(self, graph: Any, codes: list[Any], sizes: list[int]) -> Subgraph:
         """Tensors and operators, indices checked."""

@@ -1,7 +1,8 @@
 """The graph of written ops as a TFLite flatbuffer: one writer for all ops."""
 
 import hashlib
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,15 +10,21 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from straightway.errors import Unsupported
 from straightway.ir import Graph, Node, Value
+from straightway.ir.elements import pieces
 from straightway.tflite.rows import ROWS
 
 SCHEMA_VERSION = 3
-LARGEST_BUFFER_BYTES = 2**31 - 1
+# Offsets in a flatbuffer are signed 32-bit numbers where it is checked (flatbuffers, `base.h`,
+# FLATBUFFERS_MAX_BUFFER_SIZE).
+LARGEST_FLATBUFFER_BYTES = 2**31 - 1
 ALIGNMENT_BYTES = 16
+LENGTH_BYTES = 4
 # what a tensor and its operator take beside the weights, about
 SPARE_BYTES = 512
+# The mark that constants lie behind the flatbuffer: who has no more than that must not run it
+# (LiteRT v2.2.0, tflite/converter/core/model_builder_base.h:671).
+OUTSIDE = (b"buffer_location", b"outside flatbuffers")
 
 ELEMENT_TYPES = {
     "float32": "FLOAT32",
@@ -40,11 +47,32 @@ ELEMENT_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A flatbuffer, and where each value and node of the main graph stands in it."""
+    """A file: its tables, the constants that follow them, and where each value and node stands in it.
 
-    data: memoryview
+    `behind` has the constants in order, and the bytes between them. No constant is copied until it
+    is written.
+    """
+
+    tables: bytes
+    behind: tuple[bytes | np.ndarray, ...]
     tensors: dict[Value, int]
     operators: dict[Node, int]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the file."""
+        return len(self.tables) + sum(map(_size_bytes, self.behind))
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """The file's bytes in order, some at a time."""
+        yield self.tables
+        for part in self.behind:
+            yield from (part,) if isinstance(part, bytes) else pieces(part)
+
+    @property
+    def data(self) -> memoryview:
+        """The whole file."""
+        return memoryview(b"".join(self.pieces()))
 
 
 def write(
@@ -52,38 +80,51 @@ def write(
 ) -> Written:
     """Serialise a graph of written nodes (physical tensors, option fields as attributes).
 
-    `extra_outputs` are returned as well, after the graph's own: to look inside. The same graph gives the same bytes. Raises Unsupported where the weights pass 2 GB, before
-    anything is built.
+    `extra_outputs` are returned as well, after the graph's own: to look inside. The same graph gives
+    the same bytes. Constants of more than 2 GB in all stand behind the flatbuffer, which has 64-bit
+    places for that; LiteRT reads them there (v2.2.0, tflite/core/interpreter_builder.cc:762), and
+    hands them to XNNPACK as it does others.
     """
-    total = sum(v.const.nbytes for g in _nested(graph) for v in g.values() if v.const is not None)
-    if total > LARGEST_BUFFER_BYTES:
-        raise Unsupported(
-            f"a flatbuffer holds at most {LARGEST_BUFFER_BYTES:,} bytes; the weights take {total:,}"
-        )
     return _Writer(graph, description).finish([*graph.outputs, *extra_outputs])
 
 
-class _AlignedBuffer:
-    """A buffer that starts at a multiple of 16 bytes, as the schema's `force_align` asks.
+class _Constant:
+    """A buffer whose elements follow the tables, where place and alignment are known.
 
-    Python's flatbuffers builder does not know the attribute; microcontrollers fault without it.
+    In the flatbuffer they are a vector; a flatbuffer's vectors may stand anywhere after the table that
+    refers to them. They start at a multiple of 16 bytes, as the schema's `force_align` asks:
+    microcontrollers fault without it.
     """
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
+        self.outside = False
         self.from_end = 0
 
     def Pack(self, builder: Any) -> int:  # noqa: N802 - the object API's own name
-        """Write the elements as one block."""
-        data = np.ascontiguousarray(self.array).reshape(-1).view(np.uint8)
-        builder.StartVector(1, data.size, ALIGNMENT_BYTES)
-        builder.head -= data.size
-        builder.Bytes[builder.head : builder.head + data.size] = data.data
-        self.from_end = len(builder.Bytes) - builder.head  # the bytes may still move, the end stays
-        vector = builder.EndVector()
+        """Write the table, its reference still open."""
         schema.BufferStart(builder)
-        schema.BufferAddData(builder, vector)
+        if self.outside:
+            schema.BufferAddSize(builder, self.array.nbytes)
+            schema.BufferAddOffset(builder, 1)
+        else:
+            builder.PrependUint32(0)
+            builder.Slot(0)
+        self.from_end = builder.Offset()  # the bytes may still move, the end stays
         return int(schema.BufferEnd(builder))
+
+    @property
+    def length(self) -> bytes:
+        """What stands directly before the elements: how many bytes a flatbuffer's vector has."""
+        return b"" if self.outside else struct.pack("<I", self.array.nbytes)
+
+    def refer(self, tables: bytearray, start: int) -> None:
+        """Let the table refer to elements that start there."""
+        place = len(tables) - self.from_end
+        if self.outside:
+            struct.pack_into("<Q", tables, place, start)
+        else:
+            struct.pack_into("<I", tables, place, start - LENGTH_BYTES - place)
 
 
 class _Body:
@@ -118,24 +159,50 @@ class _Writer:
         """Write all graphs, the main one first, and one signature that names its ends."""
         main = self.body(self.graph, outputs)
         self.model.signatureDefs = [self.signature(main, outputs)]
-        # one allocation: a builder that grows doubles its bytes and copies them
-        weights = sum(b.array.nbytes for b in self.model.buffers[1:])
-        tensors = sum(len(graph.tensors) for graph in self.model.subgraphs)
-        builder = flatbuffers.Builder(weights + SPARE_BYTES * (1 + tensors))
-        builder.Finish(self.model.Pack(builder), b"TFL3")
-        data = memoryview(builder.Bytes)[builder.Head() :]
-        self.share(main, data)
-        return Written(data=data, tensors=main.tensors, operators=main.operators)
+        total = sum(constant.array.nbytes for constant in self.constants)
+        if total <= LARGEST_FLATBUFFER_BYTES:
+            made = self.packed(main)
+            if made.size_bytes <= LARGEST_FLATBUFFER_BYTES:
+                return made
+        self.move_outside()
+        return self.packed(main)
 
-    def share(self, main: _Body, data: memoryview) -> None:
-        """Let the graph's constants be views of the file: nobody need hold them twice."""
-        for value, index in main.tensors.items():
-            buffer = self.model.buffers[main.table.tensors[index].buffer]
-            if value.const is not None and value.const.nbytes:
-                start = len(data) - buffer.from_end
-                stored = np.frombuffer(data[start : start + value.const.nbytes], value.dtype)
-                stored.flags.writeable = False
-                value.const = stored.reshape(value.const.shape)
+    def packed(self, main: _Body) -> Written:
+        """Write the tables, and place the constants behind them."""
+        tensors = sum(len(graph.tensors) for graph in self.model.subgraphs)
+        builder = flatbuffers.Builder(SPARE_BYTES * (1 + tensors))
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        tables = builder.Output()
+        behind: list[bytes | np.ndarray] = []
+        end = len(tables)
+        for constant in self.constants:
+            array, length = constant.array, constant.length
+            start = -(-(end + len(length)) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+            constant.refer(tables, start)
+            behind += [bytes(start - end - len(length)) + length, array]
+            end = start + array.nbytes
+        return Written(
+            tables=bytes(tables),
+            behind=tuple(behind),
+            tensors=main.tensors,
+            operators=main.operators,
+        )
+
+    def move_outside(self) -> None:
+        """Let the constants no longer be part of the flatbuffer."""
+        for constant in self.constants:
+            constant.outside = True
+        name, text = OUTSIDE
+        mark = schema.MetadataT()
+        mark.name, mark.buffer = name, len(self.model.buffers)
+        self.model.metadata = [mark]
+        self.model.buffers.append(schema.BufferT())
+        self.model.buffers[-1].data = np.frombuffer(text, np.uint8)
+
+    @property
+    def constants(self) -> list[_Constant]:
+        """The buffers that hold constants, in order."""
+        return [buffer for buffer in self.model.buffers if isinstance(buffer, _Constant)]
 
     def body(self, graph: Graph, outputs: Sequence[Value]) -> _Body:
         """Write inputs, operators, outputs of one graph."""
@@ -193,7 +260,7 @@ class _Writer:
         key = _digest(array) if alike else ""
         if key not in alike:
             alike[key] = len(self.model.buffers)
-            self.model.buffers.append(_AlignedBuffer(array))
+            self.model.buffers.append(_Constant(array))
         return alike[key]
 
     def operator(self, body: _Body, node: Node) -> Any:
@@ -224,12 +291,6 @@ class _Writer:
         return getattr(getattr(schema, enum), value) if isinstance(value, str) and enum else value
 
 
-def _nested(graph: Graph) -> list[Graph]:
-    """A graph and those that its operators run."""
-    inner = [one for node in graph.nodes for one in node.graphs()]
-    return [graph, *(found for one in inner for found in _nested(one))]
-
-
 def _tensor_map(body: _Body, value: Value) -> Any:
     """One name of the signature."""
     made = schema.TensorMapT()
@@ -238,8 +299,15 @@ def _tensor_map(body: _Body, value: Value) -> Any:
     return made
 
 
+def _size_bytes(part: bytes | np.ndarray) -> int:
+    return len(part) if isinstance(part, bytes) else part.nbytes
+
+
 def _digest(array: np.ndarray) -> str:
-    return hashlib.blake2b(np.ascontiguousarray(array).tobytes()).hexdigest()
+    made = hashlib.blake2b()
+    for piece in pieces(array):
+        made.update(piece)
+    return made.hexdigest()
 
 
 def _code(name: str, version: int) -> Any:
