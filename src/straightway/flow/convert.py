@@ -14,6 +14,7 @@ from straightway.flow import files, limits
 from straightway.flow.accepted import accepted
 from straightway.flow.blame import blamed
 from straightway.flow.borders import Border, borders
+from straightway.flow.hybrid import products
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
 from straightway.flow.open import Opened, Options, translate_open
 from straightway.flow.reference import Oracle
@@ -283,7 +284,8 @@ def prove(path: Path, draft: Path, translation: Translation, proof: Proof) -> Ve
     proof.step("comparing with onnxruntime")
     feeds = [Feed(inputs=a, stored=stored_inputs(translation, a)) for a in proof.sets]
 
-    check = verify_rounded if roundings(translation) else verify_file
+    rounds = roundings(translation) or products(translation)
+    check = verify_rounded if rounds else verify_file
 
     def verify(oracle: Oracle) -> Verification:
         return check(oracle, draft, translation, feeds)

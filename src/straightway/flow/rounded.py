@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from straightway.flow.files import scratch
+from straightway.flow.hybrid import Product, checks, products
 from straightway.flow.reference import Oracle, Reference, references
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation, read, translate
@@ -92,9 +93,11 @@ def _compared(
     oracle: Oracle, result: Path, translation: Translation, feeds: Sequence[Feed]
 ) -> Verification:
     """See `verify_rounded`."""
-    values = roundings(translation)
+    hybrids = products(translation)
+    values = roundings(translation) | {name: one.value for name, one in hybrids.items()}
     data, names = cut(oracle.model, {n: (v.dtype, v.shape) for n, v in values.items()})
     values = {name: values[name] for name in names}
+    hybrids = {name: one for name, one in hybrids.items() if name in values}
     given = [feed.inputs for feed in feeds]
     whole = references(oracle, given)
     outputs: list[Check] = []
@@ -104,13 +107,18 @@ def _compared(
     with scratch("cut.onnx", data) as path:
         for feed, expected in zip(feeds, whole, strict=True):
             ran = run_written(oracle.child, result, list(feed.stored.values()))
-            look = _Look(oracle=oracle, translation=translation, values=values, feed=feed)
-            after, numbers = look.numbers()
+            look = _Look(
+                oracle=oracle, translation=translation, values=values, hybrids=hybrids, feed=feed
+            )
+            seen = look.numbers()
+            after, numbers = seen.outputs, seen.inside
             alone = look.expected(path, numbers)
             kept = Reference(plain=alone, optimised=alone)
-            outputs += output_checks(translation, kept, after)
+            outputs += [c for c in output_checks(translation, kept, after) if c.name not in hybrids]
             interior += _same(translation, after, ran.outputs)
-            interior += [compare(n, alone[n], numbers[n], quanta=look.quanta(n)) for n in values]
+            rounded = [n for n in values if n not in hybrids]
+            interior += [compare(n, alone[n], numbers[n], quanta=look.quanta(n)) for n in rounded]
+            interior += checks(hybrids, alone, numbers, seen.operands)
             carried += _carried(translation, expected, ran.outputs)
     if ran is None:
         raise ValueError("there are no inputs to compare on")
@@ -126,33 +134,51 @@ def _compared(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What the file has for one set of inputs: outputs, values inside, operands of hybrid kernels."""
+
+    outputs: list[np.ndarray]
+    inside: dict[str, np.ndarray]
+    operands: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
     """The numbers inside the file for one set of inputs."""
 
     oracle: Oracle
     translation: Translation
     values: Mapping[str, Value]
+    hybrids: Mapping[str, Product]
     feed: Feed
 
     def logical(self, name: str) -> Value:
         """The lowered value that holds the model's integers, perhaps less 128."""
         return self.translation.lowered.values[self.values[name]]
 
-    def numbers(self) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
-        """The outputs, and the integers in the model's type and order."""
+    def numbers(self) -> "Numbers":
+        """The outputs, and what is compared, in the model's type and order."""
         layout = self.translation.layout
         logical = {name: self.logical(name) for name in self.values}
-        tensors = [layout.places[value].tensor for value in logical.values()]
+        operands = {name: one.op.operands()[0] for name, one in self.hybrids.items()}
+        wanted = list(dict.fromkeys((*logical.values(), *operands.values())))
+        tensors = [layout.places[value].tensor for value in wanted]
         with scratch("look.tflite", write(layout.graph, extra_outputs=tensors)) as path:
             ran = run_written(self.oracle.child, path, list(self.feed.stored.values()))
         count = len(ran.outputs) - len(tensors)
+        arrays = dict(zip(wanted, ran.outputs[count:], strict=True))
+        restored = {value: layout.restore(value, array) for value, array in arrays.items()}
         found = {}
-        for (name, value), array in zip(logical.items(), ran.outputs[count:], strict=True):
-            restored = layout.restore(value, array)
-            if self.values[name].dtype != restored.dtype:
-                restored = (restored.astype(np.int16) + SIGN).astype(np.uint8)
-            found[name] = restored
-        return list(ran.outputs[:count]), found
+        for name, value in logical.items():
+            array = restored[value]
+            if self.values[name].dtype != array.dtype:
+                array = (array.astype(np.int16) + SIGN).astype(np.uint8)
+            found[name] = array
+        return Numbers(
+            outputs=list(ran.outputs[:count]),
+            inside=found,
+            operands={name: restored[value] for name, value in operands.items()},
+        )
 
     def expected(self, path: Path, numbers: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What the model computes from these numbers, each stretch by itself."""

@@ -31,12 +31,14 @@ class Op:
 class Quant:
     """Affine quantization of a tensor: real = scale · (stored - zero_point), along `axis`.
 
-    On a constant of floats: how the model stored it.
+    On a constant of floats: how the model stored it; `dynamic`: what it is multiplied with is rounded
+    as the model runs.
     """
 
     scale: np.ndarray
     zero_point: np.ndarray
     axis: int | None = None
+    dynamic: bool = False
 
 
 class Value:

@@ -31,6 +31,7 @@ FAMILIES = (
     "control",
     "signal",
     "quantized",
+    "dynamic",
     "sampling",
     "detection",
     "sets",

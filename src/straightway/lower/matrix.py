@@ -71,9 +71,18 @@ def product(g: Builder, a: Value, b: Value) -> Value:
     return g.BATCH_MATMUL(a, b)
 
 
-def linear(g: Builder, x: Value, weights: Value, axis: int, bias: Value | None = None) -> Value:
-    """Multiply dimension `axis` with constant weights [M, K]."""
-    return g.FULLY_CONNECTED(x, weights, bias, axis=axis)
+def linear(
+    g: Builder,
+    x: Value,
+    weights: Value,
+    axis: int,
+    bias: Value | None = None,
+    *,
+    rounds: bool = False,
+) -> Value:
+    """Multiply dimension `axis` with constant weights [M, K]; `rounds`: `x` is rounded as it runs."""
+    attrs = {"asymmetric_inputs": True} if rounds else {}
+    return g.FULLY_CONNECTED(x, weights, bias, axis=axis, **attrs)
 
 
 def _deep(g: Builder, a: Value, b: Value) -> Value:

@@ -98,6 +98,8 @@ def fold_fault(node: Node, change: Channelwise) -> str:
         return f"the weights of '{node.name}' are computed at run time"
     if weights.const.ndim < 2:
         return f"the weights of '{node.name}' are a vector"
+    if weights.quant is not None and weights.quant.dynamic and change.scales:
+        return f"the weights of '{node.name}' are integers of the model"
     if is_onnx(node, "MatMul"):
         return f"'{node.name}' has no bias" if change.shifts else ""
     bias = _bias(node)
@@ -119,7 +121,9 @@ def _rebuilt(graph: Graph, node: Node, linear: Linear, result: Value) -> Node | 
     arrays = [linear.weights, *([] if linear.bias is None else [linear.bias])]
     if weights is None or not all(np.all(np.isfinite(array)) for array in arrays):
         return None
-    inputs = [node.inputs[0], edit.constant(graph, linear.weights, weights.name)]
+    same = weights.const is not None and np.array_equal(linear.weights, weights.const)
+    given = weights if same else edit.constant(graph, linear.weights, weights.name)
+    inputs = [node.inputs[0], given]
     if linear.bias is not None:
         name = bias.name if bias is not None else f"{node.name}_bias"
         inputs.append(edit.constant(graph, linear.bias, name))
@@ -141,6 +145,8 @@ def before(graph: Graph, node: Node, change: Channelwise, result: Value) -> Node
     """
     weights, bias = node.inputs[1], _bias(node)
     if weights is None or weights.const is None:
+        return None
+    if weights.quant is not None and weights.quant.dynamic:  # its operand is rounded as it is
         return None
     array, group = weights.const, int(argument(node, "group", 1))
     grouped = array.reshape(group, -1, *array.shape[1:])

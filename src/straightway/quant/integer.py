@@ -18,7 +18,7 @@ import numpy as np
 
 from straightway.ir import Graph, Node, Op, Value, edit
 from straightway.passes import activation, dead
-from straightway.quant import assign, average, weights
+from straightway.quant import assign, average, storage, weights
 from straightway.quant.edges import (
     FLOAT32,
     constant,
@@ -68,8 +68,9 @@ def run(graph: Graph) -> Integers:
         if not pass_.round():
             break
     removed = [*activation.run(graph), *dead.run(graph)] if pass_.done else dead.run(graph)
+    hybrid = storage.run(graph)
     assign.forget(graph)
-    remarks = (*pass_.remarks(), *removed) if pass_.done else ()
+    remarks = (*pass_.remarks(), *removed, *hybrid) if pass_.done else tuple(hybrid)
     return Integers(remarks=remarks, stand_ins=pass_.stand_ins)
 
 

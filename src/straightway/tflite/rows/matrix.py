@@ -69,8 +69,10 @@ ROWS = [
             "axis": LOGICAL,
             "activation": ACTIVATION,
             "keep_num_dims": field_("keepNumDims"),
+            # a hybrid kernel's: floats are rounded as it runs, by a scale and a zero point
+            "asymmetric_inputs": field_("asymmetricQuantizeInputs"),
         },
-        defaults={"activation": "NONE", "keep_num_dims": True},
+        defaults={"activation": "NONE", "keep_num_dims": True, "asymmetric_inputs": False},
         max_rank=DELEGATE_RANK,
         quant="weights",
         # VisitFullyConnectedNode, delegates/xnnpack/xnnpack_delegate.cc:4823

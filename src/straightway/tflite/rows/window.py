@@ -15,7 +15,7 @@ from straightway.tflite.rows.conditions import (
     required,
 )
 from straightway.tflite.rows.matrix import weights_condition
-from straightway.tflite.rows.row import ACTIVATION, Condition, Row, field_, operand, types
+from straightway.tflite.rows.row import ACTIVATION, LOGICAL, Condition, Row, field_, operand, types
 from straightway.tflite.rows.versions import by_type, has_option, highest, when
 
 PADDING = field_("padding", role="enum", enum="Padding")
@@ -64,6 +64,8 @@ CONVOLUTION_ATTRS = {
     "dilations": DILATIONS,
     "padding": PADDING,
     "activation": ACTIVATION,
+    # a hybrid kernel's: floats are rounded as it runs
+    "rounds": LOGICAL,
 }
 NO_ACTIVATION = {"activation": "NONE"}
 
