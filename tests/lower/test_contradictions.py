@@ -148,7 +148,6 @@ def test_a_contradiction_is_named(op: str, given: Case, text: str, tmp_path: Pat
             case(data=(2, 2), indices=run(np.zeros((2, 3)), np.int64), updates=(2, 3), axis=1),
             "no one defines",
         ),
-        ("ReduceL2", case(data=np.arange(6).reshape(2, 3), axes=np.array([1])), "of floats"),
     ],
 )
 def test_what_engines_disagree_on_is_refused(

@@ -56,3 +56,33 @@ def test_int64(op: str, attrs: dict, oracle: object, child: Child, tmp_path: Pat
     )
     wrong = np.flatnonzero(got != want)
     assert not wrong.size, [(int(a[k]), int(b[k]), int(want[k]), int(got[k])) for k in wrong[:5]]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
+@pytest.mark.parametrize(
+    "product",
+    [
+        ("MatMul", ((2, 3, 4), (4, 5)), {}),
+        ("MatMul", ((4,), (2, 4, 3)), {}),
+        ("Gemm", ((3, 4), (5, 4)), {"transB": 1, "alpha": 3.0}),
+        ("Einsum", ((2, 3, 4), (2, 4)), {"equation": "bij,bj->i"}),
+    ],
+)
+def test_products_wrap_around(product: tuple, dtype: str, child: Child, tmp_path: Path) -> None:
+    op, shapes, attrs = product
+    random = np.random.default_rng(3)
+    limits = np.iinfo(dtype)
+    a, b = (random.integers(limits.min, limits.max, s, dtype, endpoint=True) for s in shapes)
+    given = {"inputs": [run(a, dtype), run(b, dtype)]}
+    if op != "Einsum":
+        given = {"a": run(a, dtype), "b": run(b, dtype)}
+    made = build(LOWERINGS["onnx", op], case(**given, **attrs))
+    want = {
+        "MatMul": lambda: np.matmul(a, b),
+        "Gemm": lambda: np.matmul(a, b.T) * np.dtype(dtype).type(3),
+        "Einsum": lambda: np.einsum("bij,bj->i", a, b),
+    }[op]()
+    (got,) = computed(
+        child, lowered(made.with_outputs({"y0": want}), tmp_path), made.feeds, tmp_path
+    )
+    np.testing.assert_array_equal(got, want)

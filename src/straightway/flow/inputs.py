@@ -88,11 +88,11 @@ def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(rng.random(shape) < 0.75).astype(dtype)
     if np.issubdtype(dtype, np.integer):
         limit = max(min(index_limit(value), int(np.iinfo(dtype).max)), 1)
-        least = int(_divides(value))
+        least = int(_meets(value, DIVISIONS, 1))
         if _is_scattered(value):
             return _distinct(value, limit, rng).astype(dtype)
         return np.asarray(rng.integers(least, max(limit, least + 1), shape)).astype(dtype)
-    if any(node.op.name == "OneHot" and position == 0 for node, position in value.uses):
+    if _meets(value, {"OneHot"}, 0):
         return np.asarray(rng.integers(0, index_limit(value), shape)).astype(dtype)
     return np.asarray(rng.random(shape)).astype(dtype)
 
@@ -102,12 +102,12 @@ def _is_scattered(value: Value) -> bool:
     return any(node.op.name in SCATTERS and position == 1 for node, position in value.uses)
 
 
-def _divides(value: Value) -> bool:
-    """Whether these whole numbers divide others, so that none may be 0."""
+def _meets(value: Value, names: set[str], place: int) -> bool:
+    """Whether these come, perhaps moved, to such an operator as its operand number `place`."""
     waiting, seen = deque([value]), {value}
     while waiting:
         for node, position in waiting.popleft().uses:
-            if node.op.name in DIVISIONS and position == 1:
+            if node.op.name in names and position == place:
                 return True
             if node.op.name in MOVES:
                 fresh = [v for v in node.outputs if v not in seen]

@@ -9,12 +9,13 @@ from straightway.ir import Node, Value
 from straightway.lower.broadcast import fits
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
-from straightway.lower.integers import WIDER, is_integer, widened
+from straightway.lower.integers import WIDER, is_integer, unsigned, widened
 
 X = case(x=(2, 3, 4, 5))
 WHOLE = run([[-5, 0, 7], [3, -128, 127]], np.int64)
 MOST = 2**31
 BYTES = run([[-5, 0, 7], [3, -128, 127]], np.int8)
+HUGE = run([[5, 0, 2**63], [2**64 - 1, 7, 2**63 + 1]], np.uint64)
 
 
 def array(*numbers: float, dtype: type = np.float32) -> np.ndarray:
@@ -106,6 +107,7 @@ BROADCASTS = 7
         case(x=(2, 3, 4, 5), slope=array(0.25)),
         case(x=(2, 3, 4, 5), slope=(3, 1, 1)),
         case(x=run([[-5, 0, 7]], np.int32), slope=array(3, dtype=np.int32)),
+        case(x=HUGE, slope=array(3, dtype=np.uint64)),
     ],
 )
 def prelu(g: Builder, x: Value, slope: Value, /, *, node: Node) -> Value:
@@ -122,6 +124,8 @@ def prelu(g: Builder, x: Value, slope: Value, /, *, node: Node) -> Value:
             return leaky_relu(g, x, float(slope.const.reshape(-1)[0]))
         if x.rank <= 4:  # the builtin kernel's loops (kernels/activations.cc: BroadcastPrelu4DSlow)
             return g.PRELU(x, slope)
+    if unsigned(x):
+        return x
     return widened(g, lambda a, s: _prelu_in_parts(g, a, s), x, slope)
 
 
@@ -210,6 +214,7 @@ def swish(g: Builder, x: Value, /, alpha: float) -> Value:
         case(input=(2, 3, 5)),
         case(input=WHOLE, min=array(-2, dtype=np.int64), max=array(5, dtype=np.int64)),
         case(input=BYTES, max=array(5, dtype=np.int8)),
+        case(input=HUGE, min=array(7, dtype=np.uint64), max=array(2**63, dtype=np.uint64)),
     ],
 )
 def clip(
@@ -225,8 +230,8 @@ def clip(
     if not is_integer(x) and low is not None and high is not None:
         return clamp(g, x, low, high)
     if min is not None:
-        x = widened(g, g.MAXIMUM, x, _operand(g, min, x))
-    return x if max is None else widened(g, g.MINIMUM, x, _operand(g, max, x))
+        x = widened(g, g.MAXIMUM, x, _operand(g, min, x), ordered=True)
+    return x if max is None else widened(g, g.MINIMUM, x, _operand(g, max, x), ordered=True)
 
 
 def _operand(g: Builder, bound: Value | float, x: Value) -> Value:

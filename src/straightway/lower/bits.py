@@ -11,7 +11,6 @@ from straightway.lower.integers import (
     INT64,
     UINT64,
     quotient,
-    reinterpreted,
     to_int64,
     to_uint64,
 )
@@ -200,4 +199,4 @@ def bit_cast(g: Builder, x: Value, /, *, to: int, out: list[TensorType]) -> Valu
     """One op; not of what is computed in another type than the model's."""
     if x.dtype.itemsize != out[0].dtype.itemsize:
         raise NotYet(f"{x.dtype} stands for another type here, whose bits are not known")
-    return reinterpreted(g, x, out[0].dtype)
+    return g.bits(x, out[0].dtype)

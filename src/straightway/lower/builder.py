@@ -15,6 +15,7 @@ from straightway.ir.types import SHORT_NAMES
 from straightway.lower.constants import folded
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
+from straightway.tflite.rows.row import Row
 
 # the kinds of layout whose order is that of the data
 ORDERED_BY_DATA = ("reduce", "arg", "last", "window", "matrix")
@@ -75,10 +76,9 @@ class Builder:
         inputs = [self.as_value(v, first.dtype) for v in operands]
         data = inputs[row.data]
         if data is None or not row.takes(data, scaled="scale" in attrs):
-            found = "nothing" if data is None else SHORT_NAMES.get(data.dtype, str(data.dtype))
-            raise Impossible(
-                f"TFLite's {name} takes {_names(row.types)}; got {found}", kernel=row.kernel
-            )
+            if data is not None and data.quant is None and row.moves:
+                return self.moved(name, inputs, attrs, data.dtype)
+            raise _untaken(row, None if data is None else data.dtype)
         known = self.folded(name, inputs, attrs)
         if known is not None:
             return known
@@ -100,6 +100,30 @@ class Builder:
                 )
         edit.append(self.graph, node)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs
+
+    def moved(
+        self, name: str, inputs: Sequence[Value | None], attrs: dict[str, Any], kind: np.dtype
+    ) -> Any:
+        """Emit what moves elements of a type that its kernel lacks: as bits, or as wider whole numbers."""
+        row = ROWS[name]
+        bits = row.stand_in(kind)
+        wider = np.dtype(np.int32)
+        if bits is None and not (wider in row.types and np.can_cast(kind, wider)):
+            raise _untaken(row, kind)
+        convert, target = (self.cast, wider) if bits is None else (self.bits, bits)
+        operands = [v if v is None or v.dtype != kind else convert(v, target) for v in inputs]
+        found = self.emit(name, operands, attrs)
+        if isinstance(found, list):
+            return [convert(value, kind) for value in found]
+        return convert(found, kind)
+
+    def bits(self, x: Value, dtype: np.dtype) -> Value:
+        """The same bits as another type of the same width."""
+        if x.dtype == dtype:
+            return x
+        if x.const is not None:
+            return self.derived(x, ("bits", dtype), lambda array: array.view(dtype))
+        return self.emit("BITCAST", [x], {"dtype": dtype})
 
     def folded(
         self, name: str, inputs: Sequence[Value | None], attrs: dict[str, Any]
@@ -201,6 +225,12 @@ class Builder:
         if x.const is not None and not (self.keeps and target.kind == "f"):
             return self.derived(x, ("cast", target), lambda array: converted(array, target))
         return self.emit("CAST", [x], {"dtype": target})
+
+
+def _untaken(row: Row, kind: np.dtype | None) -> Impossible:
+    found = "nothing" if kind is None else SHORT_NAMES.get(kind, str(kind))
+    text = f"TFLite's {row.name} takes {_names(row.types)}; got {found}"
+    return Impossible(text, kernel=row.kernel)
 
 
 def _names(dtypes: frozenset[np.dtype]) -> str:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,11 +10,14 @@ import numpy as np
 from straightway.ir import Value
 from straightway.lower.broadcast import spread
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower
+from straightway.lower.declare import case, lower, run
+from straightway.lower.integers import as_kind, is_integer, plain
 from straightway.lower.matrix import product
 from straightway.lower.selection import every
 
 WEIGHTS = np.linspace(-1, 1, 120, dtype=np.float32).reshape(4, 5, 6)
+LONGS = run(np.arange(24).reshape(2, 3, 4) * 2**20 - 9, np.int64)
+BYTES = run(np.arange(12).reshape(3, 4) * 21, np.uint8)
 # Names for the dimensions that an ellipsis stands for; letters name the others.
 ELLIPSIS_LABELS = "0123456789"
 
@@ -66,11 +70,21 @@ def read(equation: str, ranks: list[int]) -> Equation:
         case(inputs=[(2, 3, 3)], equation="...ii->...i"),
         case(inputs=[(3, 4, 3), (4, 3)], equation="iji,jk->ik"),
         case(inputs=[(1, 2, 3), (5, 3, 4)], equation="...ij,...jk->...ik"),
+        case(inputs=[LONGS, LONGS], equation="bij,bkj->bik"),
+        case(inputs=[BYTES, BYTES.array.T.copy()], equation="ij,jk->ik"),
+        case(inputs=[BYTES], equation="ij->"),
     ],
 )
 def einsum(g: Builder, *operands: Value, equation: str) -> Value:
     """Operands are contracted one after the other, each first reduced to its diagonals."""
     found = read(equation, [x.rank for x in operands])
+    if is_integer(operands[0]):
+        whole = _summed_up(g, [plain(g, x) for x in operands], found)
+        return as_kind(g, whole, operands[0].dtype)
+    return _summed_up(g, operands, found)
+
+
+def _summed_up(g: Builder, operands: Sequence[Value], found: Equation) -> Value:
     parts = [_diagonal(g, x, t) for x, t in zip(operands, found.operands, strict=True)]
     (x, labels), *others = _spread(g, parts)
     for k, (other, more) in enumerate(others):
@@ -116,7 +130,7 @@ def _contracted(g: Builder, one: Part, other: Part, keep: str) -> Part:
     rows = "".join(c for c in left if c not in right)
     columns = "".join(c for c in right if c not in left)
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
-    if b.const is not None and batch and inner:
+    if b.const is not None and batch and inner and not is_integer(b):
         x, weights = (rows, batch, inner), (batch, columns, inner)
         result = _grouped(g, _matrix(g, a, left, x), _matrix(g, b, right, weights))
         made = rows + batch + columns

@@ -10,11 +10,12 @@ import numpy as np
 from straightway.ir import Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, run
-from straightway.lower.integers import is_integer, magnitude, sign, widened
+from straightway.lower.integers import is_integer, magnitude, sign, unsigned, widened
 
 X = case(x=(2, 3, 4, 5))
 INTEGERS = run([[-5, 0, 7], [3, -1, 2]], np.int64)
 BYTES = run([[-5, 0, 7], [3, -128, 127]], np.int8)
+HUGE = run([[5, 0, 2**63], [2**64 - 1, 1, 2**63 + 1]], np.uint64)
 UNIT = run([[-0.75, -0.125, 0.5], [0.0, 0.875, 1.0]])
 INSIDE = run([[-0.75, -0.125, 0.5], [0.0, 0.25, 0.875]])
 FROM_ONE = run([[1.0, 1.0625, 2.5], [30.0, 7.0, 400.0]])
@@ -58,10 +59,10 @@ def identity(g: Builder, x: Value, /) -> Value:
     return x
 
 
-@lower("Abs", samples=[X, case(x=INTEGERS), case(x=BYTES)])
+@lower("Abs", samples=[X, case(x=INTEGERS), case(x=BYTES), case(x=HUGE)])
 def absolute(g: Builder, x: Value, /) -> Value:
     """Whole numbers without an ABS of their type are compared with their negatives."""
-    return widened(g, lambda a: magnitude(g, a), x)
+    return x if unsigned(x) else widened(g, lambda a: magnitude(g, a), x)
 
 
 @lower("Neg", samples=[X, case(x=INTEGERS), case(x=BYTES)])
@@ -70,10 +71,10 @@ def negative(g: Builder, x: Value, /) -> Value:
     return widened(g, g.NEG, x)
 
 
-@lower("Sign", samples=[X, case(x=INTEGERS), case(x=BYTES)])
+@lower("Sign", samples=[X, case(x=INTEGERS), case(x=BYTES), case(x=HUGE)])
 def signum(g: Builder, x: Value, /) -> Value:
     """Whole numbers are clamped to [-1, 1]."""
-    return widened(g, lambda a: sign(g, a), x)
+    return sign(g, x) if unsigned(x) else widened(g, lambda a: sign(g, a), x)
 
 
 @lower("Reciprocal", samples=[X])

@@ -12,10 +12,12 @@ from straightway.lower.declare import Const, case, lower, need, run
 from straightway.lower.integers import (
     INT64,
     UINT64,
+    converted,
     is_integer,
     non_negative,
     to_int64,
     to_uint64,
+    unsigned,
 )
 from straightway.lower.selection import part, take
 
@@ -297,6 +299,7 @@ def replace_rows(g: Builder, rows: Value, places: Value, new: Value) -> Value:
             values=run([0, 2], np.int64),
         ),
         case(indices=run([1.0, 2.0]), depth=np.array(3.0, np.float32), values=ints(0, 1)),
+        case(indices=run([1, 2**64 - 1, 9], np.uint64), depth=np.array(3), values=ints(0, 1)),
     ],
 )
 def one_hot(
@@ -314,9 +317,11 @@ def one_hot(
     if indices.const is not None and (indices.const != np.floor(indices.const)).any():
         raise NotYet("ONNX's text and its evaluator disagree on indices that are no whole numbers")
     count = out[0].dims[axis]
-    whole = indices if is_integer(indices) else g.cast(indices, INT64)
-    whole = whole if whole.dtype.itemsize >= 4 else g.cast(whole, np.int32)
-    places = g.SELECT_V2(g.LESS(whole, 0), g.ADD(whole, count), whole)
+    signed = is_integer(indices) and not unsigned(indices)
+    places = indices if signed else converted(g, indices, INT64)
+    places = places if places.dtype.itemsize >= 4 else g.cast(places, np.int32)
+    if not unsigned(indices):  # what is beyond int64 comes out negative, which is off, too
+        places = g.SELECT_V2(g.LESS(places, 0), g.ADD(places, count), places)
     off, on = (g.reshape(part(g, values, 0, k, 1), ()) for k in range(2))
     return g.ONE_HOT(places, on, off, axis=axis, depth=count)
 

@@ -51,24 +51,42 @@ def widened(
     return result if result.dtype == np.bool_ else g.cast(result, kind)
 
 
-def reinterpreted(g: Builder, x: Value, dtype: np.dtype) -> Value:
-    """The same bits as another type of the same width."""
-    if x.dtype == dtype:
+def unsigned(x: Value) -> bool:
+    """Whether the elements are whole numbers without a sign."""
+    return x.dtype.kind == "u"
+
+
+def plain(g: Builder, x: Value) -> Value:
+    """As int32 or int64, in which sums and products come out right in the low bits: the others wrap around.
+
+    `as_kind` undoes it.
+    """
+    if x.dtype in (INT32, INT64):
         return x
-    if x.const is not None:
-        return g.derived(x, ("bits", dtype), lambda array: array.view(dtype))
-    return g.BITCAST(x, dtype=dtype)
+    signed = np.dtype(f"int{8 * x.dtype.itemsize}")
+    return g.bits(x, signed) if signed in (INT32, INT64) else g.cast(x, INT32)
+
+
+def as_kind(g: Builder, x: Value, kind: np.dtype) -> Value:
+    """The low bits of int32 or int64 as another type of whole numbers."""
+    return g.bits(x, kind) if x.dtype.itemsize == kind.itemsize else g.cast(x, kind)
+
+
+def nonzero(g: Builder, x: Value) -> Value:
+    """Where elements are not 0."""
+    whole = is_integer(x)
+    return g.NOT_EQUAL(plain(g, x) if whole else x, 0)
 
 
 def to_int64(g: Builder, x: Value, *, ordered: bool = False) -> Value:
     """Take uint64 for int64; `ordered` so that the order stays, which turns the topmost bit over."""
-    found = reinterpreted(g, x, INT64)
+    found = g.bits(x, INT64)
     return g.ADD(found, LEAST) if ordered else found
 
 
 def to_uint64(g: Builder, x: Value, *, ordered: bool = False) -> Value:
     """Undo `to_int64`."""
-    return reinterpreted(g, g.ADD(x, LEAST) if ordered else x, UINT64)
+    return g.bits(g.ADD(x, LEAST) if ordered else x, UINT64)
 
 
 def halved(g: Builder, x: Value) -> Value:
@@ -127,6 +145,8 @@ def _to_unsigned_bits(g: Builder, x: Value) -> Value:
 
 def magnitude(g: Builder, x: Value) -> Value:
     """Absolute value; TFLite's ABS has no int64 (kernels/elementwise.cc)."""
+    if unsigned(x):
+        return x
     if x.dtype == INT64:
         return g.MAXIMUM(x, g.NEG(x))
     return g.ABS(x)
@@ -134,6 +154,8 @@ def magnitude(g: Builder, x: Value) -> Value:
 
 def sign(g: Builder, x: Value) -> Value:
     """-1, 0 or 1."""
+    if unsigned(x):
+        return converted(g, nonzero(g, x), x.dtype)
     if is_integer(x):
         return g.MINIMUM(g.MAXIMUM(x, -1), 1)
     return g.SIGN(x)

@@ -5,15 +5,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import Value
 from straightway.lower.broadcast import fits
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower
+from straightway.lower.declare import case, lower, need, run
+from straightway.lower.integers import as_kind, is_integer, plain, widened
 
 WEIGHTS = np.linspace(-1, 1, 12, dtype=np.float32)
 # TFLite's BATCH_MATMUL takes at most five dimensions (kernels/batch_matmul.cc:340).
 MOST_DIMENSIONS = 5
+# 128 MB of int64, and as much again where they are made
+MOST_PRODUCTS = 2**24
+WHOLE = run(np.arange(24).reshape(2, 3, 4) * 2**20 - 2**24, np.int64)
+UNSIGNED = run(np.arange(12).reshape(3, 4) * 2**29, np.uint32)
 
 
 @lower(
@@ -35,6 +40,13 @@ MOST_DIMENSIONS = 5
         case(a=(2, 4, 3), b=(3,)),
         case(a=(3,), b=WEIGHTS.reshape(3, 4)),
         case(a=(2, 3), b=WEIGHTS[:3]),
+        case(a=WHOLE, b=WHOLE.array.reshape(2, 4, 3)),
+        case(a=run(np.ones((2, 1, 3, 4)), np.int64), b=run(np.ones((5, 4, 2)), np.int64)),
+        case(a=UNSIGNED, b=UNSIGNED.array.T.copy()),
+        case(a=run(np.arange(6).reshape(2, 3), np.uint64), b=run([2**63, 2**62, 7], np.uint64)),
+    ],
+    refuses=[
+        case(a=run(np.ones((300, 300)), np.int32), b=run(np.ones((300, 300)), np.int32)),
     ],
 )
 def matmul(g: Builder, a: Value, b: Value, /) -> Value:
@@ -59,6 +71,8 @@ def of_matrices(
 
 def product(g: Builder, a: Value, b: Value) -> Value:
     """Multiply [batch…, M, K] with [batch…, K, N]."""
+    if is_integer(a):
+        return _whole_product(g, a, b)
     if b.const is not None and math.prod(b.shape[:-2]) == 1 and b.rank <= a.rank:
         return linear(g, a, g.transpose(g.reshape(b, b.shape[-2:]), (1, 0)), a.rank - 1)
     if a.const is not None and math.prod(a.shape[:-2]) == 1 and a.rank <= b.rank:
@@ -83,6 +97,26 @@ def linear(
     """Multiply dimension `axis` with constant weights [M, K]; `rounds`: `x` is rounded as it runs."""
     attrs = {"asymmetric_inputs": True} if rounds else {}
     return g.FULLY_CONNECTED(x, weights, bias, axis=axis, **attrs)
+
+
+def _whole_product(g: Builder, a: Value, b: Value) -> Value:
+    """All products, summed: TFLite has no matrix product of plain integers. They wrap around as ONNX's do."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    count = math.prod((*batch, rows, inner, columns))
+    if count > MOST_PRODUCTS:
+        raise NotYet(
+            f"whole numbers are multiplied one by one, up to {MOST_PRODUCTS:,} products; got {count:,}",
+            remedy="export the product in floats, or quantized: MatMulInteger",
+        )
+    x, y = plain(g, a), plain(g, b)
+    if len(batch) > 1:
+        x, y = (_one_batch(g, v, batch) for v in (x, y))
+    y = g.transpose(y, [*range(y.rank - 2), y.rank - 1, y.rank - 2])
+    left = g.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+    right = g.reshape(y, (*y.shape[:-2], 1, *y.shape[-2:]))
+    found = g.SUM(g.MUL(left, right), axes=(max(left.rank, right.rank) - 1,), keep_dims=False)
+    return as_kind(g, g.reshape(found, (*batch, rows, columns)), a.dtype)
 
 
 def _deep(g: Builder, a: Value, b: Value) -> Value:
@@ -111,7 +145,16 @@ def _one_batch(g: Builder, x: Value, batch: tuple[int, ...]) -> Value:
         case(a=WEIGHTS.reshape(4, 3), b=(3, 5), c=(5,), alpha=0.5),
         case(a=WEIGHTS.reshape(3, 4), b=(5, 3), transA=1, transB=1),
         case(a=(2, 3), b=WEIGHTS.reshape(3, 4), c=WEIGHTS[:4], broadcast=1, opset=6),
+        case(a=UNSIGNED, b=UNSIGNED.array, c=run([7, 8, 9], np.uint32), transB=1),
     ],
+    needs=[
+        need(
+            lambda a, alpha, beta: not is_integer(a) or alpha % 1 == beta % 1 == 0,
+            "whole numbers are scaled by whole numbers; got alpha {alpha} and beta {beta}",
+            kernel="onnx/docs/Operators.md#Gemm",
+        )
+    ],
+    refuses=[case(a=UNSIGNED, b=UNSIGNED.array, transB=1, alpha=0.5)],
 )
 def gemm(
     g: Builder,
@@ -130,7 +173,9 @@ def gemm(
     rows = g.transpose(a, (1, 0)) if transA else a
     columns = g.transpose(b, (1, 0)) if transB else b
     bias = None if c is None or beta == 0 else scaled(g, c, beta)
-    if b.const is not None:
+    if is_integer(a):
+        result = scaled(g, product(g, rows, columns), alpha)
+    elif b.const is not None:
         weights = scaled(g, b if transB else g.transpose(b, (1, 0)), alpha)
         vector = _row_bias(g, bias, weights.shape[0])
         result = linear(g, rows, weights, 1, vector)
@@ -141,7 +186,7 @@ def gemm(
         result = scaled(g, g.BATCH_MATMUL(rows, columns), alpha)
     if bias is not None and not fits(bias, result):
         raise InvalidModel(f"the bias broadcasts to {result.type}; got {bias.type}")
-    return result if bias is None else g.ADD(result, bias)
+    return result if bias is None else widened(g, g.ADD, result, bias)
 
 
 def scaled(g: Builder, x: Value, factor: float) -> Value:
@@ -150,6 +195,8 @@ def scaled(g: Builder, x: Value, factor: float) -> Value:
         return x
     if x.const is not None:
         return g.derived(x, ("scale", factor), lambda array: array * array.dtype.type(factor))
+    if is_integer(x):
+        return as_kind(g, g.MUL(plain(g, x), int(factor)), x.dtype)
     return g.MUL(x, factor)
 
 

@@ -16,7 +16,7 @@ from straightway.lower.builder import Builder
 from straightway.lower.choice import by_axis
 from straightway.lower.declare import case, lower, need, run
 from straightway.lower.index import replace_rows
-from straightway.lower.integers import INT32, INT64, reinterpreted, widened
+from straightway.lower.integers import INT32, nonzero, widened
 from straightway.lower.selection import join, part
 
 KEPT = run([True, False, True, True], bool)
@@ -66,12 +66,14 @@ def compress(
         case(x=run([[1.0, 0.0, -2.0], [0.0, 0.0, 3.0]])),
         case(x=run([[True, False], [True, True]], bool)),
         case(x=run([3, 0, -1], np.int64)),
+        case(x=run([[3, 0, 255]], np.uint8)),
+        case(x=run([[0, 2**63, 1]], np.uint64)),
     ],
 )
 def non_zero(g: Builder, x: Value, /, *, out: list[TensorType]) -> Value:
     """WHERE has a row for each place, NonZero a column."""
     data = g.reshape(x, (1,)) if x.rank == 0 else x
-    condition = data if data.dtype == np.bool_ else g.NOT_EQUAL(data, 0)
+    condition = data if data.dtype == np.bool_ else nonzero(g, data)
     return g.transpose(sized(g.WHERE(condition), *out[0].dims[::-1]), (1, 0))
 
 
@@ -144,21 +146,9 @@ LENGTHS = run([1, 4, 3], np.int64)
 def reverse_sequence(
     g: Builder, x: Value, lengths: Value, /, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Value:
-    """One op; types that it lacks go as others of their width."""
-    kind = SAME_WIDTH.get(x.dtype, x.dtype)
-    found = g.REVERSE_SEQUENCE(
-        reinterpreted(g, x, kind), lengths, sequence_axis=time_axis, batch_axis=batch_axis
-    )
-    return reinterpreted(g, found, x.dtype)
-
-
-SAME_WIDTH: dict[np.dtype, np.dtype] = {
-    np.dtype(np.bool_): np.dtype(np.uint8),
-    np.dtype(np.int8): np.dtype(np.uint8),
-    np.dtype(np.uint16): np.dtype(np.int16),
-    np.dtype(np.uint32): INT32,
-    np.dtype(np.uint64): INT64,
-}
+    """One op."""
+    found: Value = g.REVERSE_SEQUENCE(x, lengths, sequence_axis=time_axis, batch_axis=batch_axis)
+    return found
 
 
 @lower(

@@ -14,6 +14,7 @@ ROWS = [
         infer=shapes.gather,
         types=types(COPIED),
         quantized=QUANTIZED,
+        moves=True,
         kernel="kernels/gather.cc:81",
         options="GatherOptions",
         attrs={"axis": field_("axis", role="axis"), "batch_dims": field_("batchDims")},
@@ -30,6 +31,7 @@ ROWS = [
         infer=shapes.gather_nd,
         types=types(COPIED),
         quantized=QUANTIZED,
+        moves=True,
         kernel="kernels/gather_nd.cc:45",
         options="GatherNdOptions",
         quant="same",
@@ -54,6 +56,7 @@ ROWS = [
         layout="fixed",
         infer=shapes.scatter_nd,
         types=types("f32 i8 u8 i32 i64 bool"),
+        moves=True,
         kernel="kernels/scatter_nd.cc:84",
         # operands: indices, then updates, which add up in zeros of the given shape; those are stored
         # zeros, so that quantized values with another zero point come out wrong
@@ -96,6 +99,7 @@ ROWS = [
         infer=shapes.same,
         types=types("f32 u8 i16 i32 i64"),
         quantized=types("u8 i16"),
+        moves=True,
         kernel="kernels/reverse_sequence.cc:46",
         options="ReverseSequenceOptions",
         attrs={"sequence_axis": field_("seqDim"), "batch_axis": field_("batchDim")},
@@ -108,6 +112,7 @@ ROWS = [
         infer=shapes.one_hot,
         types=types("f32 i8 u8 i32 i64 bool"),
         quantized=types("i8 u8"),
+        moves=True,
         kernel="kernels/one_hot.cc:177",
         # operands: indices, the value that is on, the value that is off
         data=1,

@@ -89,6 +89,7 @@ class Row:
 
     For windows, `channels` says what becomes of the channels, and `weights` how the filter is stored:
     dimension numbers of the logical filter, "spatial" for its spatial ones (there with any count).
+    `moves`: it only moves elements, so that their bits may stand as another type (SCATTER_ND adds to 0).
     `open_size`: the runtime finds out the size of the result.
     `state`: written operands that must be variable tensors; they keep their values between runs.
     `table`: by how many numbers an int16 result may be off besides rounding, where the kernel
@@ -115,6 +116,7 @@ class Row:
     state: tuple[int, ...] = ()
     open_size: bool = False
     table: Callable[[Node], float] | None = None
+    moves: bool = False
 
     def __post_init__(self) -> None:
         """Check that nothing of the row contradicts itself."""
@@ -132,6 +134,11 @@ class Row:
         if value.quant is None or value.dtype.kind == "f":
             return value.dtype in self.types or (scaled and value.dtype in self.quantized)
         return value.dtype in self.quantized
+
+    def stand_in(self, dtype: np.dtype) -> np.dtype | None:
+        """Whole numbers of the same width that the kernel moves instead; floats might lose bits."""
+        fitting = [d for d in self.types if d.itemsize == dtype.itemsize and d.kind in "iu"]
+        return min(fitting, key=lambda d: d.name, default=None) if self.moves else None
 
     def refused_by_xnnpack(self, node: Node) -> str:
         """Say why the delegate leaves a written node out, or "" where it takes it."""
