@@ -150,7 +150,7 @@ def _one_batch(g: Builder, x: Value, batch: tuple[int, ...]) -> Value:
     needs=[
         need(
             lambda a, alpha, beta: not is_integer(a) or alpha % 1 == beta % 1 == 0,
-            "whole numbers are scaled by whole numbers; got alpha {alpha} and beta {beta}",
+            "factors of whole numbers must be whole; got alpha {alpha} and beta {beta}",
             kernel="onnx/docs/Operators.md#Gemm",
         )
     ],

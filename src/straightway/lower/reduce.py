@@ -150,7 +150,7 @@ class Reduction:
             text = "the tensor must be of floats; got {data.type}"
             found.append(need(lambda data: not is_integer(data), text, possible=True))
         if self.of_integers and not self.of_uint64:
-            text = "{op} of uint64 is not lowered"
+            text = "the tensor must not be of uint64; got {data.type}"
             found.append(need(lambda data: data.dtype != UINT64, text, possible=True))
         if math.isnan(self.of_nothing):
             kernel = "onnx/docs/Operators.md"
