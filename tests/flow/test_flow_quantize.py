@@ -317,12 +317,19 @@ def test_missing_data_and_unknown_nodes_are_refused(tmp_path):
 def test_deploying_in_eight_bits_writes_both_files_and_says_what_they_cost(tmp_path):
     path = residual(tmp_path / "net.onnx")
     out = tmp_path / "out"
-    made = straightway.deploy(path, out, seeds=[0], int8={"calibration": data(path)})
+    made = straightway.deploy(
+        path, out, seeds=[0], int8={"calibration": data(path), "sensitivity": 1}
+    )
     assert sorted(p.name for p in out.iterdir()) == [
         "net.int8.onnx", "net.int8.tflite", "report.html", "report.json", "trace.json",
     ]  # fmt: skip
     assert any("dB signal to error" in note for note in made.view.notes)
     assert made.quantization.accuracy.samples == 8
     least = min(row.sqnr_db for row in made.quantization.accuracy.outputs)
+    shown = made.view.accuracy
+    assert sum(one.share for one in shown.inside) + sum(shown.inputs.values()) == pytest.approx(1)
+    assert [b.op for b in shown.borders].count("QUANTIZE") == 1
+    assert all(one.channels for one in shown.outputs)
+    assert sum(shown.inside[0].before) == sum(shown.inside[0].after) > 0
     assert made.view.verdict.accuracy.startswith(f"{least:.1f} dB signal to error")
     assert made.conversion.verification.equal

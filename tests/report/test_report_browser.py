@@ -6,7 +6,8 @@ import shutil
 import struct
 
 import pytest
-from hostile_view import hostile_view
+from hostile_view import HOSTILE, hostile_view
+from rounded_view import rounded_view
 from sample_view import (
     different_view,
     large_view,
@@ -33,6 +34,7 @@ FLAGS = (
 VIEWS = {
     "sample": sample_view, "different": different_view, "refused": refused_view,
     "unverified": unverified_view, "hostile": hostile_view,
+    "rounded": rounded_view, "hostile_rounded": lambda: rounded_view(names=HOSTILE[:9]),
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile_view import HOSTILE, hostile_view
+from rounded_view import rounded_view
 from sample_view import (
     different_view,
     large_view,
@@ -27,7 +28,9 @@ from straightway.report.rows import category_class, script_safe
 from straightway.report.view import CATEGORIES, Plan, View
 
 TEMPLATES = Path(straightway.report.__file__).parent / "templates"
-BUILDERS = [sample_view, different_view, refused_view, unverified_view, hostile_view]
+BUILDERS = [
+    sample_view, different_view, refused_view, unverified_view, hostile_view, rounded_view,
+]  # fmt: skip
 
 
 class Page(HTMLParser):
@@ -71,7 +74,7 @@ def test_nothing_is_loaded(build):
         assert "src" not in attributes
         assert attributes.get("href", "#").startswith(("#", "data:,"))
         assert not [name for name in attributes if name.startswith("on")]
-    for name in ("report.css", "details.css"):
+    for name in ("report.css", "details.css", "accuracy.css"):
         css = (TEMPLATES / name).read_text()
         assert "@import" not in css
         assert re.findall(r"url\((?!#)", css) == []

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hostile_view import hostile_view
 from hypothesis import given, strategies as st
+from rounded_view import rounded_view
 from sample_view import (
     different_view,
     large_view,
@@ -21,7 +22,7 @@ from straightway.report.codec import decode, encode
 from straightway.report.view import VIEW_VERSION, Latency, Timing, View
 
 VIEWS = [
-    sample_view, different_view, refused_view, unverified_view, hostile_view,
+    sample_view, different_view, refused_view, unverified_view, hostile_view, rounded_view,
     lambda: large_view(50),
 ]  # fmt: skip
 

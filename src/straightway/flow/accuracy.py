@@ -113,7 +113,8 @@ def accuracy(
     after = _after(made.graph)
     other = {name: after[made.names[value]] for name, value in shared.items()}
     outputs = list(plain.graph.output_names)
-    tallies = {name: Tally() for name in outputs}
+    axes = _output_axes(plain)
+    tallies = {name: Tally(axis=axes.get(name)) for name in outputs}
     tallies |= {
         name: Tally(axis=channel_axis(value), scheme=given.schemes.get(value))
         for name, value in shared.items()
@@ -142,6 +143,18 @@ def accuracy(
         branches=tuple(_branches(rows)),
         samples=len(samples),
     )
+
+
+def _output_axes(plain: Model) -> dict[str, int | None]:
+    """The dimension of each output that counts channels."""
+    values = {name: value for value, name in plain.names.items()}
+    made = zip(plain.graph.output_names, plain.graph.outputs, strict=True)
+    sources = {name: value.producer for name, value in made}
+    return {
+        name: channel_axis(values[node.operands()[0].name])
+        for name, node in sources.items()
+        if node is not None and node.operands()[0].name in values
+    }
 
 
 def _after(graph: Graph) -> dict[str, str]:

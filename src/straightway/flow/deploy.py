@@ -7,6 +7,8 @@ from pathlib import Path
 
 from straightway.errors import InvalidRequest, Mismatch
 from straightway.flow import files
+from straightway.flow.accuracy_view import accuracy_report
+from straightway.flow.borders import borders
 from straightway.flow.convert import Conversion, Request, attempt
 from straightway.flow.measure import Measurement, measure
 from straightway.flow.quantize import Quantization, QuantizeRequest, quantize
@@ -79,6 +81,7 @@ def _deploy(
             files.write(stage / path.name, given.data)
             view = replace(
                 view,
+                accuracy=accuracy_report(given, borders(placed.translation, given.floats)),
                 verdict=replace(view.verdict, accuracy=headline(given)),
                 notes=(*accuracy_notes(given), *view.notes),
                 remarks=(*given.remarks, *view.remarks),

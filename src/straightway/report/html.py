@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from straightway.remark import Remark
-from straightway.report import quantity, summary
+from straightway.report import accuracy, quantity, summary
 from straightway.report.rows import category_class, page_data
 from straightway.report.text import plan_text
 from straightway.report.view import Timing, ValueCheck, View
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_STYLES = ("report.css", "details.css")
+_STYLES = ("report.css", "details.css", "accuracy.css")
 _SCRIPTS = ("data.js", "select.js", "strip.js", "roofline.js", "table.js", "theme.js")
 _WORDS = {
     "equal": "Equal",
@@ -117,7 +118,22 @@ def render_html(view: View) -> str:
         checks_text=_checks_text(view),
         refused_nodes=sum(len(refusal.nodes) for refusal in view.refusals),
         remark_groups=_remark_groups(view),
+        **_accuracy(view.accuracy),
     )
+
+
+def _accuracy(near: accuracy.AccuracyReport | None) -> dict[str, Any]:
+    """The pictures of the accuracy, where eight bits are reported."""
+    if near is None:
+        return {}
+    worst = near.ranked[: accuracy.SHOWN_PICTURES]
+    pictures = ((one, accuracy.histogram(one)) for one in worst)
+    return {
+        "error_line": accuracy.along(near.inside, worst),
+        "histograms": [pair for pair in pictures if pair[1] is not None],
+        "shown_nodes": accuracy.SHOWN_NODES,
+        "shown_branches": accuracy.SHOWN_BRANCHES,
+    }
 
 
 def _read(name: str) -> str:
@@ -148,6 +164,8 @@ def _environment() -> jinja2.Environment:
         used=_used,
         atoms=_atoms,
         figure=quantity.figure,
+        decibels=accuracy.decibels,
+        shortened=quantity.shortened,
     )
     return environment
 

@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from straightway.report.accuracy import AccuracyReport
 from straightway.report.quantity import (
     dimensions,
     duration,
@@ -31,6 +32,7 @@ from straightway.report.view import (
 _SHOWN_OPERATORS = 10
 _SHOWN_LINES = 5
 _NAME_WIDTH = 60
+_CAUSE_WIDTH = 40
 _BAR_WIDTH = 24
 _STATUS = {
     "equal": ("✓", "+", "Equal", "bold green"),
@@ -75,6 +77,8 @@ def _parts(view: View, *, ascii_only: bool, width: int) -> Iterator[RenderableTy
         )
     if view.plan is not None:
         yield _section("Layout", _plan(view.plan))
+    if view.accuracy is not None and view.accuracy.shares:
+        yield _section("Share of the end error", _causes(view.accuracy))
     missed = missed_remarks(view)
     if missed:
         lines = [_named(remark.op, remark.node, remark.text, remark.remedy) for remark in missed]
@@ -224,6 +228,17 @@ def _operators(operators: Sequence[OperatorRow], *, name_width: int) -> Renderab
             f"{significant(row.roofline.percent_of_peak, 2)} %" if row.roofline else "",
         )
     return table
+
+
+def _causes(near: AccuracyReport) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, style="cyan")
+    for one in [one for one in near.ranked if one.share][:_SHOWN_LINES]:
+        name = printable(one.node or one.name, _CAUSE_WIDTH)
+        table.add_row(percent(one.share or 0.0), printable(one.op, 24), name)
+    return Group(table, Text(printable(near.shares, 400), style="dim"))
 
 
 def plan_text(plan: Plan) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from straightway.errors import InvalidRequest
 from straightway.remark import Remark
+from straightway.report.accuracy import AccuracyReport
 from straightway.report.codec import decode, encode
 
 VIEW_VERSION = 3
@@ -289,6 +290,7 @@ class View:
     operators: tuple[OperatorRow, ...] = ()
     partitions: tuple[Partition, ...] = ()
     plan: Plan | None = None
+    accuracy: AccuracyReport | None = None
     remarks: tuple[Remark, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     conversion_ns: float | None = None
