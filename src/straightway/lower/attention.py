@@ -291,7 +291,16 @@ def rotary_embedding(
     """Pairs of features turned by angles that depend on the place: two products and a sum each."""
     states = heads(g, x, num_heads)
     width = rotary_embedding_dim or states.shape[-1]
-    cos, sin = (angles(g, table, positions) for table in (cosine, sine))
+    tables = [angles(g, table, positions) for table in (cosine, sine)]
+    result = rotated(g, states, tables, width, interleaved=bool(interleaved))
+    return result if x.rank == 4 else g.reshape(g.transpose(result, (0, 2, 1, 3)), x.shape)
+
+
+def rotated(
+    g: Builder, states: Value, tables: list[Value], width: int, *, interleaved: bool
+) -> Value:
+    """Turn the first `width` features of [batch, heads, length, size] by cosines and sines."""
+    cos, sin = tables
     turned = part(g, states, 3, 0, width)
     shape = (
         (*states.shape[:3], width // 2, 2) if interleaved else (*states.shape[:3], 2, width // 2)
@@ -305,8 +314,7 @@ def rotary_embedding(
     unit = (*half, 1) if interleaved else (*states.shape[:3], 1, width // 2)
     both = g.CONCATENATION(g.reshape(real, unit), g.reshape(imaginary, unit), axis=axis)
     rest = part(g, states, 3, width, states.shape[-1] - width)
-    result = join(g, [g.reshape(both, turned.shape), rest], 3)
-    return result if x.rank == 4 else g.reshape(g.transpose(result, (0, 2, 1, 3)), x.shape)
+    return join(g, [g.reshape(both, turned.shape), rest], 3)
 
 
 def angles(g: Builder, table: Value, positions: Value | None) -> Value:

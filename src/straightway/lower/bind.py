@@ -16,6 +16,8 @@ from straightway.onnx_io.schema import Schema, schema
 Arguments = dict[str, Any]
 # The type of a result that nobody uses, where no one knows it.
 UNKNOWN = TensorType(dtype=np.dtype(object), shape=())
+# Annotations of what must be known.
+CONSTANTS = (Ints, Const, Const | None)
 # What opset 1 said of memory, and not of values.
 HINT = "consumed_inputs"
 
@@ -110,7 +112,7 @@ class _Binder:
     def known(self, parameter: inspect.Parameter, value: Any) -> Any:
         """Turn what must be known into integers or an array."""
         _check_text_and_number(parameter.name, parameter.annotation, value)
-        if parameter.annotation not in (Ints, Const):
+        if parameter.annotation not in CONSTANTS:
             return value
         if isinstance(value, Value):
             if value.const is None:
@@ -118,7 +120,7 @@ class _Binder:
                     f"operand '{parameter.name}' must be a constant; '{value.name}' is not"
                 )
             value = value.const
-        if parameter.annotation is Const:
+        if parameter.annotation is not Ints:
             return np.asarray(value)
         return tuple(int(v) for v in np.ravel(value))
 
@@ -161,7 +163,7 @@ def must_be_constant(lowering: Lowering, found: Schema) -> list[str]:
     positional = inspect.Parameter.POSITIONAL_ONLY
     constants = []
     for position, parameter in enumerate(lowering.parameters):
-        if parameter.annotation not in (Ints, Const):
+        if parameter.annotation not in CONSTANTS:
             continue
         if parameter.kind is positional and position < len(found.inputs):
             constants.append(found.inputs[position])

@@ -200,8 +200,14 @@ def rms_normalization(
 ) -> Value:
     """X over the root of its mean square."""
     axes = tuple(range(counted(axis, x.rank), x.rank))
+    return g.MUL(root_mean_square(g, x, axes, epsilon)[0], scale)
+
+
+def root_mean_square(g: Builder, x: Value, axes: Axes, epsilon: float) -> tuple[Value, Value]:
+    """X over the root of its mean square, and one over that root."""
     square = g.MEAN(g.SQUARE(x), axes=axes, keep_dims=True)
-    return g.MUL(g.MUL(x, g.RSQRT(g.ADD(square, epsilon))), scale)
+    inverse = g.RSQRT(g.ADD(square, epsilon))
+    return g.MUL(x, inverse), inverse
 
 
 @lower("MeanVarianceNormalization", samples=[case(x=(2, 3, 4, 5)), case(x=(2, 3, 4), axes=(1, 2))])

@@ -32,9 +32,8 @@ def single(lowering: Lowering, case: Case, retype: Retype = as_it_is) -> SingleN
     is_own = lowering.op.dialect != "onnx"
     op = replace(lowering.op, version=case.opset or (1 if is_own else NEWEST))
     own = [p.name for p in lowering.parameters if p.kind != p.KEYWORD_ONLY]
-    positional = [p.name for p in lowering.parameters if p.kind == p.POSITIONAL_ONLY]
     found = None if is_own else schema(op)
-    names = positional if found is None else list(found.inputs)
+    names = own if found is None else list(found.inputs)
     kinds = dict(zip(found.inputs, found.operand_types, strict=True)) if found is not None else {}
     attrs = dict(case.arguments)
     maker = _Maker(retype)
