@@ -45,10 +45,11 @@ def test_types_are_known_where_the_file_has_none(element):
 
 
 def test_what_is_refused_keeps_its_reason():
-    graph = ingested(fused(transBatchA=1))
+    gemm = helper.make_node("FusedGemm", ["x", "w"], ["a"], domain=MICROSOFT, activation="Selu")
+    graph = ingested([gemm, helper.make_node("Relu", ["a"], ["y"])], shape=(2, 8))
     preparation.before(graph)
     (remark,) = lower_graph(graph).refusals
-    assert "transBatchA" in remark.text
+    assert "activation must be one of" in remark.text
 
 
 def test_nothing_is_said_of_what_is_not_lowered_or_open():

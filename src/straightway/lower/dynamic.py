@@ -51,7 +51,7 @@ def real_weights(g: Builder, b: Value, scale: Value, zero_point: Value | None) -
     needs=[
         need(
             lambda a: a.dtype == FLOAT and a.rank >= 2 and 0 not in a.shape,
-            "DynamicQuantizeMatMul is lowered for matrices of float32; got {a.type}",
+            "matrices must be of float32; got {a.type}",
             possible=True,
         )
     ],

@@ -29,15 +29,14 @@ TURNS = np.linspace(0, 2, 12, dtype=np.float32).reshape(6, 2)
 
 def attended(
     g: Builder,
-    query: Value,
-    key: Value,
-    value: Value,
+    states: Sequence[Value],
     *,
     biases: Sequence[Value | None],
     scale: float,
     causal: bool,
 ) -> Value:
-    """[batch, heads, length, size] each; `biases` are added to the scores. Heads joined at the end."""
+    """Query, key and value, [batch, heads, length, size] each; `biases` are added to the scores. Heads joined at the end."""
+    query, key, value = states
     factor = scale or 1 / math.sqrt(query.shape[-1])
     scores = product(g, g.MUL(query, factor), g.transpose(key, (0, 1, 3, 2)))
     for bias in biases:
@@ -152,9 +151,7 @@ def attention(  # noqa: PLR0917 - the signature is the schema
     shape = (*query.shape[:3], key.shape[2])
     result = attended(
         g,
-        query,
-        key,
-        value,
+        (query, key, value),
         biases=(masking(g, mask, shape, mask_filter_value), attention_bias),
         scale=scale,
         causal=bool(unidirectional),
@@ -245,9 +242,7 @@ def multi_head_attention(  # noqa: PLR0917 - the signature is the schema
     shape = (*query.shape[:3], key.shape[2])
     result = attended(
         g,
-        query,
-        key,
-        value,
+        (query, key, value),
         biases=(masking(g, mask, shape, mask_filter_value), attention_bias),
         scale=scale,
         causal=bool(unidirectional),

@@ -32,8 +32,11 @@ def single(lowering: Lowering, case: Case, retype: Retype = as_it_is) -> SingleN
     is_own = lowering.op.dialect != "onnx"
     op = replace(lowering.op, version=case.opset or (1 if is_own else NEWEST))
     own = [p.name for p in lowering.parameters if p.kind != p.KEYWORD_ONLY]
+    operands = [
+        p.name for p in lowering.parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)
+    ]
     found = None if is_own else schema(op)
-    names = own if found is None else list(found.inputs)
+    names = operands if found is None else list(found.inputs)
     kinds = dict(zip(found.inputs, found.operand_types, strict=True)) if found is not None else {}
     attrs = dict(case.arguments)
     maker = _Maker(retype)
@@ -43,15 +46,15 @@ def single(lowering: Lowering, case: Case, retype: Retype = as_it_is) -> SingleN
         groups.append(
             [*maker.operands(name, kinds.get(name, ""), attrs.pop(keys[0]) if keys else None)]
         )
-    operands = [one for group in groups for one in group]
-    while operands and not operands[-1]:
-        operands.pop()
+    given = [one for group in groups for one in group]
+    while given and not given[-1]:
+        given.pop()
     unknown = set(attrs) - set(found.defaults) if found is not None else set()
     if unknown:
         raise ValueError(f"{op} has no {sorted(unknown)}: it has {names}")
     return SingleNode(
         op=op,
-        operands=operands,
+        operands=given,
         results=[f"y{k}" for k in range(case.outputs)],
         attrs=attrs,
         feeds=maker.feeds,
