@@ -128,3 +128,14 @@ def dynamic(build, folder, weights="S8", **options):
         folder / "float.onnx", folder / "quantized.onnx", weight_type=TYPES[weights], **options
     )
     return folder / "quantized.onnx"
+
+
+def sequences(path: object) -> tuple[int, ...]:
+    """An LSTM of two directions, and a product of what it gives."""
+    m = Model()
+    w, r, b = m.weights(2, 32, 6), m.weights(2, 32, 8), m.weights(2, 64)
+    both = m.node("LSTM", "x", w, r, b, hidden_size=8, direction="bidirectional")
+    order = m.constant(np.array([5, 2, 16]))
+    joined = m.node("Reshape", m.node("Transpose", both, perm=[0, 2, 1, 3]), order)
+    m.save(path, (5, 2, 6), m.node("MatMul", joined, m.weights(16, 4)))
+    return (5, 2, 6)

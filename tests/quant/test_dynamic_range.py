@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import onnx
 import pytest
-from quantizer_models import dynamic, images, vectors
+from quantizer_models import dynamic, images, sequences, vectors
 
 from straightway.flow import hybrid
 from straightway.flow.convert import Proof, Request, convert, prove
@@ -78,3 +78,48 @@ def test_wrong_weights_differ(place, tmp_path, child):
     with scratch("right.tflite", right.data) as draft:
         proof = Proof(child=child, sets=sets, step=lambda _: None)
         assert not prove(tmp_path / "other.onnx", draft, right.translation, proof).equal
+
+
+@pytest.mark.parametrize("weights", ["S8", "U8"])
+def test_lstms_leave_their_rounding_out_and_say_so(weights, tmp_path, child):
+    path = dynamic(sequences, tmp_path, weights)
+    assert "DynamicQuantizeLSTM" in {node.op_type for node in onnx.load(path).graph.node}
+    found = converted(path, child)
+    told = [r for r in found.remarks if r.op == "DynamicQuantizeLSTM"]
+    assert len(told) == 1
+    assert "in floats" in told[0].text
+
+
+def test_an_lstm_alone_is_compared_with_the_one_that_does_not_round(tmp_path, child):
+    path = dynamic(sequences, tmp_path)
+    model = onnx.load(path)
+    (lstm,) = (n for n in model.graph.node if n.op_type == "DynamicQuantizeLSTM")
+    short = onnx.utils.Extractor(model)
+    onnx.save(short.extract_model(["x"], [lstm.output[0]]), tmp_path / "alone.onnx")
+    found = converted(tmp_path / "alone.onnx", child)
+    assert "leaving out what DynamicQuantizeLSTM rounds" in found.verification.note
+
+
+def test_a_table_of_bytes_that_is_gathered_and_turned(tmp_path, child):
+    table = np.arange(120, dtype=np.uint8).reshape(20, 6) * 2
+    given = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT64, (1, 7))
+    result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, (7, 1, 6))
+    constants = [
+        onnx.numpy_helper.from_array(array, name)
+        for name, array in {
+            "t": table,
+            "s": np.array(0.1, np.float32),
+            "z": np.array(125, np.uint8),
+        }.items()
+    ]
+    nodes = [
+        onnx.helper.make_node("Gather", ["t", "x"], ["g"]),
+        onnx.helper.make_node("Transpose", ["g"], ["r"], perm=[1, 0, 2]),
+        onnx.helper.make_node("DequantizeLinear", ["r", "s", "z"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "g", [given], [result], constants)
+    opset = onnx.helper.make_opsetid("", 17)
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), tmp_path / "m.onnx"
+    )
+    assert converted(tmp_path / "m.onnx", child).verification.equal

@@ -11,6 +11,7 @@ from straightway.flow.verify import Verification
 from straightway.onnx_io.respell import Change, respelled, sigmoids
 from straightway.onnx_io.respell_casts import casts
 from straightway.onnx_io.respell_floats import all_floats, narrow_floats
+from straightway.onnx_io.respell_recurrent import recurrent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,10 @@ SPELLINGS = (
         change=casts,
         text="whose Casts to whole numbers give the nearest where the type has not the number, as LiteRT's "
         "do (ONNX leaves that undefined)",
+    ),
+    Spelling(
+        change=recurrent,
+        text="leaving out what DynamicQuantizeLSTM rounds as it runs, as the file does",
     ),
     Spelling(
         change=sigmoids,

@@ -5,6 +5,7 @@ import numpy as np
 from straightway.ir import Graph, Node, Op, Value, edit
 from straightway.quant.edges import FLOAT32, is_op
 from straightway.quant.scheme import UINT8, Scheme, scheme_of
+from straightway.tflite.rows import ROWS
 
 
 def run(graph: Graph) -> None:
@@ -41,11 +42,22 @@ def forget(graph: Graph) -> None:
 
 
 def _shifted(x: Value, y: Value) -> None:
-    """An operand that has no scheme of its own differs from the result by its sign only."""
-    if x.quant is None:
-        own = scheme_of(y)
-        shift = 128 if x.dtype == UINT8 else -128
-        x.quant = Scheme(dtype=x.dtype, scale=own.scale, zero_point=own.zero_point + shift).quant
+    """An operand that has no scheme of its own differs from the result by its sign only.
+
+    So does what it is picked from: a value that is only renamed has no tensor of its own.
+    """
+    if x.quant is not None:
+        return
+    own = scheme_of(y)
+    shift = 128 if x.dtype == UINT8 else -128
+    quant = Scheme(dtype=x.dtype, scale=own.scale, zero_point=own.zero_point + shift).quant
+    pending = [x]
+    while pending:
+        value = pending.pop()
+        value.quant = quant
+        maker = value.producer
+        if maker is not None and maker.op.name in ROWS and ROWS[maker.op.name].quant == "same":
+            pending += [v for v in maker.operands() if v.dtype == x.dtype and v.quant is None]
 
 
 def _read_anew(graph: Graph, node: Node, own: Scheme, scheme: Scheme) -> None:
