@@ -60,7 +60,8 @@ def convert(
     """Convert an ONNX model to a TFLite file and prove that it computes the same numbers.
 
     `options`: `dims` {symbol: size}, `shapes` {input: sizes}, `io` "keep" or "nhwc", `inputs` (an
-    .npz to compare on), `seeds`. Without `output` the file is only in the result's `data`.
+    .npz to compare on), `seeds`, `target` (of `straightway targets`), `io_type` "float", "integer",
+    "int8", "uint8" or "int16". Without `output` the file is only in the result's `data`.
 
     Raises Unsupported (attribute `refused`; `.remarks` lists each node, its reason, its source and
     what would work), InvalidModel, Mismatch, ToolFailed, InvalidRequest.
@@ -90,8 +91,8 @@ def deploy(
         return run(model, output, request=request)
     from straightway.flow import quantize as quantizing  # noqa: PLC0415
 
-    shapes = {"dims": request.dims, "shapes": request.shapes}
-    asked = quantizing.request_of({**shapes, **int8})
+    shared = {"dims": request.dims, "shapes": request.shapes, "target": request.target}
+    asked = quantizing.request_of({**shared, **int8})
     return run(model, output, request=request, quantization=asked)
 
 
@@ -100,7 +101,8 @@ def quantize(model: str | Path, output: str | Path | None = None, **options: Any
 
     `options`: `calibration` (a folder, an .npz, "module:function" or a function that yields inputs),
     `random` (so many made-up inputs instead), `method` "minmax", "percentile", "mse" or "entropy",
-    `keep_float` (names of nodes), `per_channel`, `dims`, `shapes`. Raises what `convert` raises.
+    `keep_float` (names of nodes), `per_channel`, `target` (of `straightway targets`), `activations`
+    "int8" or "int16", `dims`, `shapes`. Raises what `convert` raises.
     """
     from straightway.flow.quantize import quantize as run, request_of  # noqa: PLC0415
 

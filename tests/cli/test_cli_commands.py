@@ -32,7 +32,17 @@ from straightway.remark import Remark
 from straightway.report.view import View
 from straightway.tflite.rows import ROWS
 
-NAMES = ["deploy", "inspect", "convert", "quantize", "verify", "profile", "ops", "doctor"]
+NAMES = [
+    "deploy",
+    "inspect",
+    "convert",
+    "quantize",
+    "verify",
+    "profile",
+    "ops",
+    "targets",
+    "doctor",
+]
 
 
 @pytest.fixture(scope="module")
@@ -566,3 +576,15 @@ def test_a_loss_is_a_share_or_a_distance(loss, run, tmp_path):
     done = run("quantize", path, *asked, "--max-loss", loss)
     assert done.exit_code == 0
     assert json.loads(done.stdout)["loss"] <= 0.0317
+
+
+def test_targets_are_listed_with_their_sources(run):
+    listed = run("targets", "--json")
+    assert listed.exit_code == 0
+    found = {one["name"]: one for one in json.loads(listed.stdout)}
+    assert found["neutron-n3-64"]["per_channel"] is False
+    assert found["tflite-micro-2024"]["single_scale"] == ["FULLY_CONNECTED"]
+    one = run("targets", "neutron-n3-64")
+    assert "source: pytorch/executorch" in one.stdout
+    assert "macs: 8 MAC/cycle" in one.stdout
+    assert run("targets", "nothing").exit_code == 2

@@ -68,6 +68,17 @@ InputOutput = Annotated[
 Inputs = Annotated[
     Path | None, typer.Option("--inputs", metavar="NPZ", help="Run on these arrays, by input.")
 ]
+Target = Annotated[
+    str, typer.Option("--target", metavar="NAME", help="The device: see `straightway targets`.")
+]
+InputOutputType = Annotated[
+    str,
+    typer.Option(
+        "--io-type",
+        help="Inputs and outputs that the model rounds: float, integer (as stored), int8, uint8, "
+        "int16; by default as the target has them.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 

@@ -34,6 +34,9 @@ Percentile = Annotated[float, typer.Option(help="The share that --method percent
 Mean = Annotated[str | None, typer.Option(metavar="M[,M,M]", help="Of pictures from 0 to 1.")]
 Std = Annotated[str | None, typer.Option(metavar="S[,S,S]", help="Of pictures from 0 to 1.")]
 Channels = Annotated[str, typer.Option(help="Order of pictures' channels: rgb, bgr, gray.")]
+Activations = Annotated[
+    str, typer.Option(help="Integers between operators: int8, int16; the target's own unless told.")
+]
 Floats = Annotated[
     list[str] | None, typer.Option("--float", metavar="NODE", help="Keep a node in floats.")
 ]

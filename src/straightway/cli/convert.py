@@ -10,9 +10,11 @@ import typer
 from straightway.cli.app import (
     Dims,
     InputOutput,
+    InputOutputType,
     Inputs,
     Json,
     Shapes,
+    Target,
     app,
     errors,
     print_json,
@@ -25,7 +27,7 @@ from straightway.cli.conversions import border_lines
 from straightway.report.quantity import plural
 
 # of the remarks, what became of inputs and outputs is told at once
-STEP = "domains.images"
+STEPS = ("domains.images", "quant.ends")
 # and why nothing was compared
 LIMITS = "flow.limits"
 ENGINES = ("litert", "onnxruntime")
@@ -40,6 +42,8 @@ def command(
     dim: Dims = None,
     shape: Shapes = None,
     io: InputOutput = "keep",
+    io_type: InputOutputType = "",
+    target: Target = "litert",
     inputs: Inputs = None,
     verify: Annotated[
         bool | None,
@@ -60,7 +64,15 @@ def command(
         child = stack.enter_context(Child(engines=ENGINES)) if verify is not False else None
         from straightway.flow.convert import convert  # noqa: PLC0415
 
-        asked = request(dim, shape, io=io.lower(), inputs=inputs, step=step)
+        asked = request(
+            dim,
+            shape,
+            io=io.lower(),
+            io_type=io_type.lower(),
+            target=target,
+            inputs=inputs,
+            step=step,
+        )
         conversion = convert(model, output, verify=verify, request=asked, child=child)
     if json:
         print_json(summary(conversion))
@@ -124,5 +136,5 @@ def lines(conversion: Any) -> list[str]:
     text.append(translation.layout.plan.verdict())
     text += [f"  {c}" for c in translation.layout.plan.conversions]
     text += border_lines(conversion.borders)
-    text += [remark.text for remark in conversion.remarks if remark.step == STEP]
+    text += [remark.text for remark in conversion.remarks if remark.step in STEPS]
     return text

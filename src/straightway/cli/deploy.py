@@ -11,9 +11,11 @@ from rich.console import Console
 from straightway.cli.app import (
     Dims,
     InputOutput,
+    InputOutputType,
     Inputs,
     Json,
     Shapes,
+    Target,
     app,
     errors,
     print_json,
@@ -22,6 +24,7 @@ from straightway.cli.app import (
     request,
 )
 from straightway.cli.calibration import (
+    Activations,
     Calibration,
     Channels,
     Floats,
@@ -45,6 +48,8 @@ def command(
     dim: Dims = None,
     shape: Shapes = None,
     io: InputOutput = "keep",
+    io_type: InputOutputType = "",
+    target: Target = "litert",
     inputs: Inputs = None,
     to: Annotated[str, typer.Option(help="Runtime to deploy to: litert.")] = "litert",
     int8: Annotated[bool, typer.Option("--int8", help="Quantize first; needs data.")] = False,
@@ -59,6 +64,7 @@ def command(
     max_loss: MaxLoss = None,
     sensitivity: Sensitivity = 1,
     per_tensor: PerTensor = False,
+    activations: Activations = "",
     json: Json = False,
 ) -> None:
     """Convert, verify, measure operator by operator, and write DIR/report.html."""
@@ -68,7 +74,15 @@ def command(
 
         if to.lower() != "litert":
             raise InvalidRequest(f"--to takes litert so far; got '{to}'")
-        asked = request(dim, shape, io=io.lower(), inputs=inputs, step=step)
+        asked = request(
+            dim,
+            shape,
+            io=io.lower(),
+            io_type=io_type.lower(),
+            target=target,
+            inputs=inputs,
+            step=step,
+        )
         if not int8 and (calibration or random):
             raise InvalidRequest("--calibration and --random are for --int8")
         quantization = None
@@ -85,6 +99,8 @@ def command(
                 max_loss=max_loss,
                 sensitivity=sensitivity,
                 per_tensor=per_tensor,
+                activations=activations.lower(),
+                target=target,
                 step=step,
                 advance=lambda n, total: step(
                     f"observing, sample {n}" + f" of {total}" * bool(total)

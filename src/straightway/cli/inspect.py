@@ -11,6 +11,7 @@ from straightway.cli.app import (
     Dims,
     Json,
     Shapes,
+    Target,
     app,
     errors,
     print_json,
@@ -44,13 +45,14 @@ def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", show_default=False)],
     dim: Dims = None,
     shape: Shapes = None,
+    target: Target = "litert",
     json: Json = False,
 ) -> None:
     """Say for every node what becomes of it, and name everything unsupported at once."""
     with errors(as_json=json), progress(f"inspecting {model.name}"):
         from straightway.flow.inspect import inspect  # noqa: PLC0415 - after --help
 
-        found = inspect(model, request(dim, shape))
+        found = inspect(model, request(dim, shape, target=target))
     if json:
         print_json(
             {

@@ -6,11 +6,21 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-from straightway.cli import convert, deploy, doctor, inspect, ops, profile, quantize, verify
+from straightway.cli import (
+    convert,
+    deploy,
+    doctor,
+    inspect,
+    ops,
+    profile,
+    quantize,
+    targets,
+    verify,
+)
 from straightway.cli.app import app, report_bug
 from straightway.errors import Bug
 
-COMMANDS = (deploy, inspect, convert, quantize, verify, profile, ops, doctor)
+COMMANDS = (deploy, inspect, convert, quantize, verify, profile, ops, targets, doctor)
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 # What shells report for a process that a signal ended, added to the signal's number.
 _SIGNALLED = 128

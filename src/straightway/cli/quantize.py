@@ -10,6 +10,7 @@ from straightway.cli.app import (
     Dims,
     Json,
     Shapes,
+    Target,
     app,
     errors,
     print_json,
@@ -17,6 +18,7 @@ from straightway.cli.app import (
     remark_data,
 )
 from straightway.cli.calibration import (
+    Activations,
     Calibration,
     Channels,
     Floats,
@@ -56,6 +58,8 @@ def command(
     max_loss: MaxLoss = None,
     sensitivity: Sensitivity = 0,
     per_tensor: PerTensor = False,
+    activations: Activations = "",
+    target: Target = "litert",
     dim: Dims = None,
     shape: Shapes = None,
     json: Json = False,
@@ -76,6 +80,8 @@ def command(
             max_loss=max_loss,
             sensitivity=sensitivity,
             per_tensor=per_tensor,
+            activations=activations.lower(),
+            target=target,
             step=step,
             advance=advance,
         )

@@ -11,6 +11,7 @@ from straightway.cli.app import (
     Inputs,
     Json,
     Shapes,
+    Target,
     app,
     errors,
     print_json,
@@ -28,6 +29,7 @@ def command(
     candidate: Annotated[Path, typer.Argument(metavar="MODEL.tflite", show_default=False)],
     dim: Dims = None,
     shape: Shapes = None,
+    target: Target = "litert",
     inputs: Inputs = None,
     json: Json = False,
 ) -> None:
@@ -35,7 +37,7 @@ def command(
     with errors(as_json=json), progress(f"verifying {candidate.name}"):
         from straightway.flow.pair import verify_pair  # noqa: PLC0415 - after --help
 
-        found = verify_pair(reference, candidate, request(dim, shape, inputs=inputs))
+        found = verify_pair(reference, candidate, request(dim, shape, target=target, inputs=inputs))
     checks = (*found.outputs, *found.interior)
     if json:
         print_json(

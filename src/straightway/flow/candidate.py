@@ -7,7 +7,8 @@ import numpy as np
 
 from straightway.errors import InvalidModel, InvalidRequest, Mismatch
 from straightway.flow.inputs import Arrays, read_arrays
-from straightway.ir import Graph, TensorType
+from straightway.ir import Graph, Quant, TensorType
+from straightway.quant.scheme import Scheme
 from straightway.tflite.read import Description, TensorEntry, read
 
 Shape = Sequence[int | str]
@@ -86,7 +87,40 @@ def check(path: Path, description: Description, source: Graph) -> None:
 
 
 def _takes(tensor: TensorEntry, kind: TensorType) -> bool:
-    return np.dtype(tensor.dtype) == kind.dtype and _order(kind.shape, tensor.signature) is not None
+    own = np.dtype(tensor.dtype)
+    stands_for = kind.dtype if kind.dtype == np.float32 and _is_stored(tensor) else own
+    return stands_for == kind.dtype and _order(kind.shape, tensor.signature) is not None
+
+
+def _is_stored(tensor: TensorEntry) -> bool:
+    """Whether integers stand for floats."""
+    return tensor.quant is not None and np.dtype(tensor.dtype).kind in "iu"
+
+
+def io_type_of(path: Path, description: Description) -> str:
+    """What goes in where the model may have floats: see `quant.ends`."""
+    tensors = inputs_of(path, description).values()
+    kinds = {np.dtype(tensor.dtype) for tensor in tensors if _is_stored(tensor)}
+    outside = [description.main.tensors[index] for index in description.main.outputs]
+    kinds |= {np.dtype(tensor.dtype) for tensor in outside if _is_stored(tensor)}
+    if np.dtype(np.uint8) in kinds:
+        return "uint8"
+    return "integer" if kinds else "float"
+
+
+def real(tensor: TensorEntry, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """An output as the model has it: the floats that integers stand for."""
+    if dtype != np.float32 or tensor.quant is None or array.dtype.kind not in "iu":
+        return array
+    return _scheme(tensor, tensor.quant).real(array)
+
+
+def _scheme(tensor: TensorEntry, quant: Quant) -> Scheme:
+    return Scheme(
+        dtype=np.dtype(tensor.dtype),
+        scale=float(np.ravel(quant.scale)[0]),
+        zero_point=int(np.ravel(quant.zero_point)[0]),
+    )
 
 
 def _type_of(tensor: TensorEntry) -> str:
@@ -128,9 +162,15 @@ def sizes(path: Path, description: Description, declared: Graph) -> dict[str, tu
 def feeds(path: Path, description: Description, arrays: Arrays) -> list[np.ndarray]:
     """The model's inputs as the file takes them: in its order, channels last where it has them so."""
     return [
-        _as_taken(arrays[name], tensor.signature)
+        _as_taken(_as_stored(tensor, arrays[name]), tensor.signature)
         for name, tensor in matched(path, description, list(arrays))
     ]
+
+
+def _as_stored(tensor: TensorEntry, array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.float32 or tensor.quant is None or not _is_stored(tensor):
+        return array
+    return _scheme(tensor, tensor.quant).stored(array)
 
 
 def as_model_has(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Literal
 
+import numpy as np
+
 from straightway.errors import InvalidRequest, ToolFailed
 from straightway.flow import files, limits
 from straightway.flow.accepted import accepted
@@ -20,13 +22,16 @@ from straightway.flow.open import Opened, Options, translate_open
 from straightway.flow.reference import Oracle
 from straightway.flow.respelled import answered, asked_again
 from straightway.flow.rounded import roundings, verify_rounded
-from straightway.flow.translate import Translation, read, translate
+from straightway.flow.translate import Form, Translation, form_for, read, translate
 from straightway.flow.twin import needs_twin, with_twin
 from straightway.flow.verify import Feed, Verification, mismatch, verify_file
 from straightway.ingest.shapes import ShapeRequest, open_dims
-from straightway.ir import Graph
+from straightway.ir import Graph, Value
+from straightway.quant import ends
+from straightway.quant.scheme import scheme_of
 from straightway.remark import Remark
 from straightway.run.process import Child
+from straightway.targets import known
 
 SEEDS = (0, 1, 2)
 ENGINES = ("litert", "onnxruntime")
@@ -45,7 +50,9 @@ class Request:
     `dims` fixes symbols by name, `shapes` whole inputs. `io`: "nhwc" gives those inputs and outputs
     that are images in the model (N, channels, spatial) the order N, spatial, channels. `inputs`: an
     .npz to compare on instead of seeded arrays. Dimensions that `dims` and `shapes` don't fix stay
-    open. `step` is told what is being done.
+    open. `target` is a name of `targets.known`; `io_type` what inputs and outputs that the model
+    rounds are ("float", "integer", "int8", "uint8", "int16"), by default as the target has them.
+    `step` is told what is being done.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -53,6 +60,8 @@ class Request:
     io: InputOutput = "keep"
     inputs: str | Path | None = None
     seeds: Sequence[int] = SEEDS
+    target: str = known.DEFAULT
+    io_type: str = ""
     step: Step = quiet
 
     def __post_init__(self) -> None:
@@ -60,11 +69,18 @@ class Request:
         ShapeRequest(dims=self.dims, shapes=self.shapes)  # checks them
         if self.io not in ("keep", "nhwc"):
             raise InvalidRequest(f"io is 'keep' or 'nhwc'; got {self.io!r}")
+        ends.check(self.form.io_type)
         if not isinstance(self.inputs, (str, os.PathLike, NoneType)):
             raise InvalidRequest(f"inputs is the path of an .npz file; got {self.inputs!r}")
         seeds = self.seeds if isinstance(self.seeds, Sequence) else ()
         if not seeds or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
             raise InvalidRequest(f"seeds are whole numbers, one or more; got {self.seeds!r}")
+
+    @property
+    def form(self) -> Form:
+        """What is asked of the file besides its numbers."""
+        last = self.io == "nhwc"
+        return form_for(known.find(self.target), channels_last_io=last, io_type=self.io_type)
 
     @property
     def fixed(self) -> ShapeRequest:
@@ -80,7 +96,7 @@ class Request:
     def opening(self) -> Options:
         """How to translate open dimensions."""
         inputs = None if self.inputs is None else Path(self.inputs)
-        return Options(channels_last_io=self.io == "nhwc", inputs=inputs, seeds=self.seeds)
+        return Options(form=self.form, inputs=inputs, seeds=self.seeds)
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -139,7 +155,8 @@ def convert(
 ) -> Conversion:
     """Convert an ONNX model to a TFLite file, and prove that it computes the same numbers.
 
-    `options` are the fields of `Request` (`dims`, `shapes`, `io`, `inputs`, `seeds`, `step`).
+    `options` are the fields of `Request` (`dims`, `shapes`, `io`, `inputs`, `seeds`, `target`,
+    `io_type`, `step`).
     A file too large for a flatbuffer is compared if `verify` says so, any other unless it is False:
     the engines hold its weights several times. Raises InvalidModel, Unsupported (all refused nodes together), Mismatch (the file is kept under
     another name), ToolFailed, InvalidRequest. Nothing is written unless all is well.
@@ -213,7 +230,7 @@ def translated(path: Path, source: Graph, request: Request) -> Translation:
     """Translate an ingested graph, at every size of the dimensions that it leaves open."""
     if open_dims(source):
         return translate_open(path, source, request.opening).translation
-    return translate(source, channels_last_io=request.io == "nhwc")
+    return translate(source, request.form)
 
 
 def _opened(path: Path, source: Graph, request: Request) -> Opened:
@@ -221,7 +238,7 @@ def _opened(path: Path, source: Graph, request: Request) -> Opened:
     if open_dims(source):
         return translate_open(path, source, request.opening)
     pinned = pinned_inputs(source)
-    translation = translate(source, channels_last_io=request.io == "nhwc")
+    translation = translate(source, request.form)
     # by now the graph tells which tables its integers index
     return Opened(translation=translation, sets=input_sets(source, request, pinned))
 
@@ -304,12 +321,18 @@ def prove(path: Path, draft: Path, translation: Translation, proof: Proof) -> Ve
 
 
 def stored_inputs(translation: Translation, arrays: Arrays) -> Arrays:
-    """Inputs in the order of dimensions that the file takes."""
+    """Inputs in the order of dimensions that the file takes, and as the integers that it takes."""
     values = {v.name: v for v in translation.lowered.graph.inputs}
     return {
-        name: array.transpose(translation.layout.io_dims(values[name]))
+        name: _stored(values[name], array).transpose(translation.layout.io_dims(values[name]))
         for name, array in arrays.items()
     }
+
+
+def _stored(value: Value, array: np.ndarray) -> np.ndarray:
+    if value.dtype == array.dtype or value.quant is None:
+        return array
+    return scheme_of(value).stored(array)
 
 
 def _conversion(

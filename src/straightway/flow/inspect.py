@@ -147,7 +147,7 @@ def _lowered_apart(model: Path, request: Request) -> Lowered | None:
         try:
             source = read(model, replace(request.fixed, shapes={**given, **shapes}))
             preparation.before(source)
-            return lower_graph(source)
+            return lower_graph(source, delegate=request.form.delegate)
         except (Unsupported, InvalidModel):
             continue
     return None

@@ -22,7 +22,7 @@ from straightway.flow.samples import (
     join,
     ladders,
 )
-from straightway.flow.translate import Translation
+from straightway.flow.translate import PLAIN, Form, Translation
 from straightway.ingest.shapes import open_dims
 from straightway.ir import Graph
 from straightway.remark import Remark
@@ -36,7 +36,7 @@ MOST_DIFFERING = 1
 class Options:
     """How to translate: see `convert.Request`."""
 
-    channels_last_io: bool = False
+    form: Form = PLAIN
     inputs: Path | None = None
     seeds: Sequence[int] = (0, 1, 2)
 
@@ -64,7 +64,7 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
     for samples in ladders(symbols):
         for sizes in (distant(symbols, samples), samples):
             try:
-                made = join(declared, symbols, sizes, channels_last_io=options.channels_last_io)
+                made = join(declared, symbols, sizes, options.form)
             except NotYet as error:
                 # the sizes are possible, but lead to different files, unless they were too small
                 reason = error

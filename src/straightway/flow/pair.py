@@ -1,20 +1,33 @@
 """`verify`: a TFLite file from anywhere against the ONNX model that it should compute."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from straightway.errors import InvalidRequest, StraightwayError
 from straightway.flow.accepted import accepted
-from straightway.flow.candidate import as_model_has, check, describe, feeds, sizes
+from straightway.flow.candidate import (
+    as_model_has,
+    check,
+    describe,
+    feeds,
+    io_type_of,
+    real,
+    sizes,
+)
 from straightway.flow.convert import Proof, Request, input_sets, prove
 from straightway.flow.inputs import pinned_inputs, read_arrays
 from straightway.flow.open import Options, translate_open
-from straightway.flow.reference import Oracle, one_line, references
+from straightway.flow.reference import Oracle, Reference, one_line, references
 from straightway.flow.tolerance import Check, compare
-from straightway.flow.translate import UNFORESEEN, Translation, fitting, read, translate
+from straightway.flow.translate import (
+    UNFORESEEN,
+    Form,
+    Translation,
+    fitting,
+    read,
+    translate,
+)
 from straightway.flow.verify import Verification
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph
@@ -49,7 +62,8 @@ def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
     source = read(model, shapes)
     check(candidate, description, source)
     pinned = pinned_inputs(source)
-    own = _own(model, candidate, shapes)
+    forms = _forms(io_type_of(candidate, description), request)
+    own = _own(model, candidate, shapes, forms)
     with Child(engines=["litert", "onnxruntime"]) as child:
         oracle = Oracle(child, model)
         graph = own.translation.source if own.translation is not None else source
@@ -62,7 +76,7 @@ def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
         checks: list[Check] = []
         for arrays, expected in zip(sets, references(oracle, sets), strict=True):
             ran = child.call(litert.run(candidate, feeds(candidate, description, arrays)))
-            checks += _checks(source, ran, expected.plain, expected.optimised)
+            checks += _checks(source, description, ran, expected)
     note = "; ".join(filter(None, (own.reason, oracle.note)))
     return Verification(outputs=tuple(checks), interior=(), seeds=len(sets), ran=ran, note=note)
 
@@ -92,9 +106,9 @@ def _kept_open(model: Path, candidate: Path, request: Request) -> Verification |
     declared = read(model, request.declared)
     if not open_dims(declared):
         return None
-    for channels_last in (False, True):
+    for form in _forms(io_type_of(candidate, describe(candidate)), request):
         try:
-            made = translate_open(model, declared, Options(channels_last_io=channels_last))
+            made = translate_open(model, declared, Options(form=form))
         except (StraightwayError, *UNFORESEEN):
             return None  # then it is of someone else, and the outputs can still be compared
         if _is_written(candidate, made.translation.written):
@@ -132,11 +146,17 @@ class _Own:
     reason: str = ""
 
 
-def _own(model: Path, candidate: Path, shapes: ShapeRequest) -> _Own:
-    """Translate in either layout, and look whether the candidate is one of the two."""
-    for channels_last in (False, True):
+def _forms(io_type: str, request: Request) -> list[Form]:
+    """What may have been asked of the file: either layout, spelled for this target."""
+    asked = replace(request.form, io_type=io_type)
+    return [replace(asked, channels_last_io=last) for last in (False, True)]
+
+
+def _own(model: Path, candidate: Path, shapes: ShapeRequest, forms: Sequence[Form]) -> _Own:
+    """Translate in each form, and look whether the candidate is one of them."""
+    for form in forms:
         try:
-            made = translate(read(model, shapes), channels_last_io=channels_last)
+            made = translate(read(model, shapes), form)
         except (StraightwayError, *UNFORESEEN) as error:
             return _Own(reason=NO_TRANSLATION.format(why=one_line(error)))
         if _is_written(candidate, made.written):
@@ -153,17 +173,18 @@ def _is_written(candidate: Path, written: Written) -> bool:
 
 
 def _checks(
-    source: Graph,
-    ran: litert.Ran,
-    plain: Mapping[str, np.ndarray],
-    optimised: Mapping[str, np.ndarray],
+    source: Graph, description: Description, ran: litert.Ran, expected: Reference
 ) -> list[Check]:
     """Match outputs by name, or by position where the names are others."""
-    named = ran.named()
+    tensors = [description.main.tensors[index] for index in description.main.outputs]
+    outputs = list(zip(tensors, ran.outputs, strict=True))
+    named = dict(zip(ran.names, outputs, strict=True))
     names = source.output_names
     by_name = all(name in named for name in names)
-    found = [named[n] for n in names] if by_name else list(ran.outputs)
-    return [
-        compare(name, plain[name], as_model_has(got, plain[name].shape), optimised[name])
-        for name, got in zip(names, found, strict=True)
-    ]
+    checks = []
+    for place, name in enumerate(names):
+        tensor, array = named[name] if by_name else outputs[place]
+        plain = expected.plain[name]
+        got = as_model_has(real(tensor, array, plain.dtype), plain.shape)
+        checks.append(compare(name, plain, got, expected.optimised[name]))
+    return checks

@@ -13,20 +13,23 @@ from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data
 from straightway.flow.convert import Step, quiet
-from straightway.flow.translate import LoweredTwice, lowered_twice, read, translate
+from straightway.flow.translate import Form, LoweredTwice, form_for, lowered_twice, read, translate
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph, Node, Value
 from straightway.onnx_io.write import to_bytes
 from straightway.quant import assignment, equalize, filters, respelling, rounded_model
-from straightway.quant.assignment import Assignment, Range
+from straightway.quant.assignment import Asked, Assignment, Range
 from straightway.quant.edges import FLOAT32
 from straightway.quant.placement import Errors
 from straightway.quant.ranges import PERCENTILE, range_of
-from straightway.quant.spelling import OPSET
+from straightway.quant.scheme import INT8
+from straightway.quant.spelling import INT16_OPSET, OPSET
 from straightway.remark import Remark
 from straightway.run import ort
 from straightway.run.observe import Observed, Observer
 from straightway.run.process import Child
+from straightway.targets import known
+from straightway.targets.target import Target
 
 STEP = "flow.quantize"
 # memory is for the model, not for looking at it
@@ -48,7 +51,8 @@ class QuantizeRequest:
     floats. `per_channel`: a scale for each channel of weights, else one for all.
     `equalize`: channels of unlike ranges are scaled first. `max_loss`: the greatest error of an output
     of floats over the output, each its root mean square; what must stay in floats therefore is found.
-    `sensitivity`: on so many samples the error of each rounding alone is measured. `advance` is told how
+    `sensitivity`: on so many samples the error of each rounding alone is measured. `target` is a name of
+    `targets.known` and narrows all this; `activations` are "int8" or "int16", by default the target's own. `advance` is told how
     many samples of how many were seen.
     """
 
@@ -61,11 +65,32 @@ class QuantizeRequest:
     equalize: bool = False
     max_loss: float | None = None
     sensitivity: int = 0
+    target: str = known.DEFAULT
+    activations: str = ""
     keep_float: Sequence[str] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     step: Step = quiet
     advance: Advance = nowhere
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the model."""
+        types = self.device.activations
+        if self.activations and self.activations not in types:
+            raise InvalidRequest(
+                f"{self.device.name} computes with {' or '.join(types)}; got "
+                f"activations {self.activations!r}"
+            )
+
+    @property
+    def device(self) -> Target:
+        """The target; raises InvalidRequest for one that there is not."""
+        return known.find(self.target)
+
+    @property
+    def stored_as(self) -> np.dtype:
+        """The type of the integers between ops."""
+        return np.dtype(self.activations or self.device.activations[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +145,7 @@ def quantize(
         asked.calibration, read(path, shapes), pictures=asked.pictures, random=asked.random
     )
     range_of(NOTHING_SEEN, asked.method, percentile=asked.percentile)  # checks them
-    lowered = lowered_twice(read(path, shapes), respelling.run)
+    lowered = lowered_twice(read(path, shapes), _respelling(asked), NEUTRAL)
     _check_names(path, lowered, asked.keep_float)
     with Child(engines=["onnxruntime"]) as child:
         found = _quantized(path, lowered, samples, asked, child)
@@ -128,6 +153,17 @@ def quantize(
         with files.written(target, found.data):
             pass
     return replace(found, path=target)
+
+
+# `convert` chooses among equal spellings of an op
+NEUTRAL = Form(delegate=False)
+
+
+def _respelling(asked: QuantizeRequest) -> Callable[[Graph], None]:
+    """What is said otherwise for XNNPACK, or since int16 has fewer kernels."""
+    if asked.device.delegate or asked.stored_as != INT8:
+        return respelling.run
+    return lambda _: None
 
 
 NOTHING_SEEN = Observed(
@@ -185,7 +221,8 @@ def _quantized(
 
         def compared(given: Assignment) -> Rounded:
             stored, made = rounder.made(given)
-            data = to_bytes(made.graph, OPSET, _notes(path, samples, asked))
+            opset = OPSET if asked.stored_as == INT8 else INT16_OPSET
+            data = to_bytes(made.graph, opset, _notes(path, samples, asked))
             asked.step("comparing with the float model")
             with files.scratch("rounded.onnx", data) as rounded_path:
                 paths = (path, float_path, rounded_path)
@@ -204,7 +241,7 @@ def _quantized(
         samples=len(first) if samples.count == 0 else samples.count,
         stored=len(done.given.schemes),
         accuracy=done.accuracy,
-        borders=_borders(done),
+        borders=_borders(done, asked.device),
         floats={node.name: why for node, why in done.given.floats.items()},
         remarks=(*evened, *stray, *done.remarks),
     )
@@ -225,15 +262,21 @@ class Rounder:
             lowered.lowered.graph,
             self.ranges,
             lowered.hidden,
-            frozenset(self.asked.keep_float),
             lowered.lowered.makers,
+            Asked(dtype=self.asked.stored_as, keep_float=frozenset(self.asked.keep_float)),
             errors=errors,
         )
 
     def made(self, given: Assignment) -> tuple[filters.Filters, rounded_model.Model]:
         """Weights by the schemes, and the model."""
         lowered = self.lowered.lowered
-        stored = filters.store(lowered.graph, given, per_channel=self.asked.per_channel)
+        device = self.asked.device
+        stored = filters.store(
+            lowered.graph,
+            given,
+            per_channel=self.asked.per_channel and device.per_channel,
+            single_scale=device.single_scale,
+        )
         return stored, rounded_model.rounded(self.lowered.source, lowered, given, stored)
 
 
@@ -247,10 +290,10 @@ class Rounded:
     remarks: tuple[Remark, ...]
 
 
-def _borders(done: Rounded) -> tuple[Border, ...]:
+def _borders(done: Rounded, device: Target) -> tuple[Border, ...]:
     """What `convert` leaves of QUANTIZE and DEQUANTIZE, by converting without running anything."""
     with files.scratch("rounded.onnx", done.data) as path:
-        made = translate(read(path))
+        made = translate(read(path), form_for(device))
     return borders(made, {node.name: why for node, why in done.given.floats.items()})
 
 
@@ -425,5 +468,6 @@ def _notes(path: Path, samples: Samples, asked: QuantizeRequest) -> dict[str, st
         "straightway.quantized": path.name,
         "straightway.calibration": samples.description,
         "straightway.method": asked.method,
+        "straightway.target": asked.device.name,
         **(brand if samples.is_random else {}),
     }

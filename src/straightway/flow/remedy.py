@@ -79,7 +79,7 @@ def _line(declared: Graph, symbols: Symbols, samples: Sequence[Sizes], sizes: Si
             continue
         partly = {s: symbols[s] for s in fixed}
         try:
-            join(at(declared, partly, sizes), left, samples, channels_last_io=False)
+            join(at(declared, partly, sizes), left, samples)
         except CONTRADICTIONS:
             continue
         return f"{_by_name(partly, sizes)}, which leaves {', '.join(left)} open"

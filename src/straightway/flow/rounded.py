@@ -28,6 +28,7 @@ from straightway.flow.verify import (
 from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Value
 from straightway.onnx_io.cut import GIVEN, cut
+from straightway.quant.integer import shifts
 from straightway.tflite.rows import ROWS
 from straightway.tflite.write import write
 
@@ -83,10 +84,7 @@ def verify_rounded(
 def _sized(oracle: Oracle, translation: Translation, feed: Feed) -> Translation:
     """What the model becomes at the sizes of these inputs."""
     shapes = {name: array.shape for name, array in feed.inputs.items()}
-    return translate(
-        read(oracle.model, ShapeRequest(shapes=shapes)),
-        channels_last_io=translation.layout.channels_last_io,
-    )
+    return translate(read(oracle.model, ShapeRequest(shapes=shapes)), translation.form)
 
 
 def _compared(
@@ -196,6 +194,8 @@ class _Look:
         source = maker.operands()[0] if maker is not None and maker.op.name == "QUANTIZE" else None
         if source is None or source.quant is None or value.quant is None:
             return 1 + math.ceil(table_error(value))
+        if maker is not None and shifts(maker):
+            return 1
         if source in {self.logical(other) for other in self.values}:  # the model rounds there, too
             return 1
         ratio = float(source.quant.scale / value.quant.scale)
@@ -227,12 +227,14 @@ def _carried(
     """How far outputs that are rounded last are from onnxruntime's."""
     found = []
     written = translation.layout.graph.outputs
-    for check, value in zip(output_checks(translation, expected, outputs), written, strict=True):
+    kinds = [value.dtype.kind for value in translation.source.outputs]
+    checks = output_checks(translation, expected, outputs)
+    for check, value, kind in zip(checks, written, kinds, strict=True):
         source = value
         while source.producer is not None and source.producer.op.name in ("DEQUANTIZE", "RESHAPE"):
             source = source.producer.operands()[0]
         if source.quant is not None:
-            scale = 1.0 if value.quant is not None else float(np.ravel(source.quant.scale)[0])
+            scale = float(np.ravel(source.quant.scale)[0]) if kind == "f" else 1.0
             found.append(Carried(name=check.name, quanta=check.max_error / scale))
     return found
 

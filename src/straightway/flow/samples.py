@@ -7,7 +7,7 @@ from dataclasses import replace
 from straightway.domains.sizes import POINTS, are_independent
 from straightway.errors import Bug, InvalidModel, NotYet, Unsupported
 from straightway.flow import counted
-from straightway.flow.translate import Translation, joined
+from straightway.flow.translate import PLAIN, Form, Translation, joined
 from straightway.ir import Graph
 from straightway.passes import counts
 
@@ -104,7 +104,7 @@ def at(declared: Graph, symbols: Symbols, sizes: Sizes) -> Graph:
 
 
 def join(
-    declared: Graph, symbols: Symbols, samples: Sequence[Sizes], *, channels_last_io: bool
+    declared: Graph, symbols: Symbols, samples: Sequence[Sizes], form: Form = PLAIN
 ) -> Translation:
     """Translate an ingested graph at the first three samples, and keep what holds at every size."""
     graphs = [at(declared, symbols, sizes) for sizes in samples[:POINTS]]
@@ -112,4 +112,4 @@ def join(
         graphs = list(counted.samples(graphs))
     names = [value.name for value in declared.inputs]
     batch = [(names.index(n), d) for uses in symbols.values() if is_batch(uses) for n, d in uses]
-    return joined(graphs, batch, channels_last_io=channels_last_io)
+    return joined(graphs, batch, form)

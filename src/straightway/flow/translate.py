@@ -20,8 +20,9 @@ from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
 from straightway.lower.results import result_types
 from straightway.passes import counts, opening
-from straightway.quant import integer
+from straightway.quant import ends, integer
 from straightway.remark import Remark
+from straightway.targets.target import Target
 from straightway.tflite.write import Written, write
 
 # What Python raises where a graph is not as its readers expect; Bug, where a check of ours says so.
@@ -38,6 +39,31 @@ UNFORESEEN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What is asked of a file besides its numbers.
+
+    `channels_last_io`: images that go in or out have their channels last. `io_type`: see
+    `quant.ends`. `delegate`: among equal spellings of an op, the one that XNNPACK's delegate runs.
+    """
+
+    channels_last_io: bool = False
+    io_type: str = "float"
+    delegate: bool = True
+
+
+PLAIN = Form()
+
+
+def form_for(target: Target, *, channels_last_io: bool = False, io_type: str = "") -> Form:
+    """What a target asks of a file; its own type of inputs and outputs unless told."""
+    return Form(
+        channels_last_io=channels_last_io,
+        io_type=io_type or target.io_type,
+        delegate=target.delegate,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
     """A TFLite file in memory, and how it came to be.
 
@@ -48,6 +74,7 @@ class Translation:
     source: Graph
     node_count: int
     names: frozenset[str]
+    form: Form
     lowered: Lowered
     layout: Layout
     written: Written
@@ -137,6 +164,7 @@ class Draft:
     source: Graph
     node_count: int
     names: frozenset[str]
+    form: Form
     lowered: Lowered
     layout: Layout
     remarks: tuple[Remark, ...]
@@ -156,6 +184,7 @@ class Draft:
             source=self.source,
             node_count=self.node_count,
             names=self.names,
+            form=self.form,
             lowered=self.lowered,
             layout=self.layout,
             written=data,
@@ -164,21 +193,21 @@ class Draft:
         )
 
 
-def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
+def translate(source: Graph, form: Form = PLAIN) -> Translation:
     """Turn an ingested graph into a TFLite file.
 
     Results of which only the run tells how many elements they have keep that open. Raises Unsupported
     for all refused nodes together.
     """
     if not counts.counts(source):
-        return draft(prepare(source), channels_last_io=channels_last_io).written()
+        return draft(prepare(source), form).written()
     first = next(counted.samples([source]))
     try:
-        made = draft(prepare(first), channels_last_io=channels_last_io)
+        made = draft(prepare(first), form)
         if not first.assumed:
             return made.written()
         samples = list(counted.samples([source] * len(counted.ASSUMED_COUNTS)))
-        return joined(samples, [], channels_last_io=channels_last_io)
+        return joined(samples, [], form)
     except (InvalidModel, NotYet) as error:
         if not first.assumed:
             raise
@@ -189,9 +218,7 @@ def translate(source: Graph, *, channels_last_io: bool = False) -> Translation:
         ) from error
 
 
-def joined(
-    sources: Sequence[Graph], batch: Sequence[tuple[int, int]], *, channels_last_io: bool
-) -> Translation:
+def joined(sources: Sequence[Graph], batch: Sequence[tuple[int, int]], form: Form) -> Translation:
     """Translate one model at several sizes, and keep what holds at every one.
 
     `batch` are the open dimensions (input number, dimension) that the file shows as 1. Raises
@@ -200,7 +227,7 @@ def joined(
     opening.note(sources, [counted.copied(source) for source in sources], result_types)
     prepared = [prepare(source) for source in sources]
     opening.mark([one.source for one in prepared])
-    made = [draft(one, channels_last_io=channels_last_io) for one in prepared]
+    made = [draft(one, form) for one in prepared]
     unify([one.layout.graph for one in made], batch)
     return made[0].written()
 
@@ -227,18 +254,18 @@ def prepare(source: Graph) -> Prepared:
     return Prepared(source=source, node_count=node_count, names=names, remarks=remarks, watch=watch)
 
 
-def draft(prepared: Prepared, *, channels_last_io: bool) -> Draft:
+def draft(prepared: Prepared, form: Form) -> Draft:
     """Lower and lay out a prepared graph."""
     source, watch = prepared.source, prepared.watch
     watch.start()
-    lowered = _lowered(source)
+    lowered = _lowered(source, form)
     remarks = [*prepared.remarks, *lowered.remarks, *preparation.after(lowered.graph)]
     made = integer.run(lowered.graph)
-    remarks += made.remarks
+    remarks += [*made.remarks, *ends.run(lowered.graph, form.io_type)]
     values = {source: made.stand_in(value) for source, value in lowered.values.items()}
     lowered = replace(lowered, values=values)
     watch.lap("lower")
-    layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=channels_last_io)
+    layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=form.channels_last_io)
     inputs = [(value.name, value) for value in lowered.graph.inputs]
     outputs = zip(lowered.outputs, lowered.graph.outputs, strict=True)
     remarks += [*layout.plan.remarks(), *layout.remarks([*inputs, *outputs])]
@@ -247,6 +274,7 @@ def draft(prepared: Prepared, *, channels_last_io: bool) -> Draft:
         source=source,
         node_count=prepared.node_count,
         names=prepared.names,
+        form=form,
         lowered=lowered,
         layout=layout,
         remarks=tuple(remarks),
@@ -263,7 +291,9 @@ class LoweredTwice:
     hidden: frozenset[str]
 
 
-def lowered_twice(source: Graph, respell: Callable[[Graph], None]) -> LoweredTwice:
+def lowered_twice(
+    source: Graph, respell: Callable[[Graph], None], form: Form = PLAIN
+) -> LoweredTwice:
     """Lower an ingested graph of known shapes, before its ops are joined and as if they were.
 
     `respell` changes what is lowered before.
@@ -271,7 +301,7 @@ def lowered_twice(source: Graph, respell: Callable[[Graph], None]) -> LoweredTwi
     Raises Unsupported for all refused nodes together.
     """
     preparation.before(source)
-    first, second = (_lowered(source) for _ in range(2))
+    first, second = (_lowered(source, form) for _ in range(2))
     for one in (first, second):
         respell(one.graph)
     preparation.after(second.graph)
@@ -280,12 +310,12 @@ def lowered_twice(source: Graph, respell: Callable[[Graph], None]) -> LoweredTwi
     return LoweredTwice(source=source, lowered=first, hidden=hidden)
 
 
-def _lowered(source: Graph) -> Lowered:
+def _lowered(source: Graph, form: Form) -> Lowered:
     """Lower the graph, or raise Unsupported with all that stands against it."""
     oversized = limits.oversized(source)
     if oversized:  # a lowering may make constants of these shapes
         raise refused(source, oversized)
-    lowered = lower_graph(source)
+    lowered = lower_graph(source, delegate=form.delegate)
     refusals = [*lowered.refusals, *limits.foreign(source)]
     if refusals:
         raise refused(source, refusals)

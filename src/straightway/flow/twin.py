@@ -72,10 +72,7 @@ def with_twin(
         if path is None:
             return found
         try:
-            twin = translate(
-                read(path, ShapeRequest(shapes=shapes)),
-                channels_last_io=translation.layout.channels_last_io,
-            )
+            twin = translate(read(path, ShapeRequest(shapes=shapes)), translation.form)
         except Unsupported:
             return found
         with scratch("twin.tflite", twin.written) as draft:

@@ -13,6 +13,7 @@ from straightway.flow.reference import Oracle, Reference, references
 from straightway.flow.tolerance import Check, compare, kind_of
 from straightway.flow.translate import Translation
 from straightway.ir import Value
+from straightway.quant.scheme import scheme_of
 from straightway.remark import Remark
 from straightway.run import litert
 from straightway.run.litert import Ran
@@ -139,6 +140,8 @@ def output_checks(
         order = translation.layout.io_dims(value)
         found = got.transpose(np.argsort(order)) if got.ndim == len(order) else got
         plain, optimised = expected.plain[name], expected.optimised[name]
+        if plain.dtype.kind == "f" and found.dtype.kind in "iu" and value.quant is not None:
+            found = scheme_of(value).real(found)
         if expected.widened and kind_of(plain) == kind_of(found):
             plain = optimised = plain.astype(value.dtype)
         checks.append(compare(name, plain, found, optimised, computed_in=expected.computed_in))

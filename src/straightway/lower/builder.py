@@ -48,6 +48,8 @@ class Builder:
         self.open_dims: frozenset[int] = frozenset()
         # whether the node's results are no constants, though its operands may be
         self.keeps = False
+        # whether XNNPACK's delegate is to run the ops, where there are equal spellings
+        self.delegate = True
         self.node = ""
         self.derivations: dict[tuple[Value, Hashable], Value] = {}
         self.remarks: list[Remark] = []

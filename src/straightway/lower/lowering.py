@@ -40,13 +40,13 @@ class Lowered:
     unjudged: tuple[Node, ...] = ()
 
 
-def lower_graph(source: Graph, *, any_size: bool = False) -> Lowered:
+def lower_graph(source: Graph, *, any_size: bool = False, delegate: bool = True) -> Lowered:
     """Lower every node. Nothing is raised for a refused node: see `refusals`.
 
     With `any_size`, only to ops that hold at other sizes of all dimensions, else of those that the
-    graph has as open.
+    graph has as open. With `delegate`, to those among equal spellings that XNNPACK's delegate runs.
     """
-    return _Lowerer(source, any_size=any_size).run()
+    return _Lowerer(source, any_size=any_size, delegate=delegate).run()
 
 
 ALL_DIMENSIONS = frozenset(range(MOST_DIMENSIONS))
@@ -55,11 +55,12 @@ ALL_DIMENSIONS = frozenset(range(MOST_DIMENSIONS))
 class _Lowerer:
     """The state of one lowering."""
 
-    def __init__(self, source: Graph, *, any_size: bool) -> None:
+    def __init__(self, source: Graph, *, any_size: bool, delegate: bool) -> None:
         self.source = source
         self.any_size = any_size
         self.target = Graph(name=source.name)
         self.builder = _Builder(self)
+        self.builder.delegate = delegate
         self.env: dict[Value, Value] = {}
         self.lost: set[Value] = set()
         self.named: set[Value] = set()
@@ -214,7 +215,9 @@ class _Builder(Builder):
         copy, read = isolated(graph, given)
         remarks = preparation.before(copy)
         found = lower_graph(
-            copy, any_size=self.lowerer.any_size or bool(self.lowerer.source.open_dims)
+            copy,
+            any_size=self.lowerer.any_size or bool(self.lowerer.source.open_dims),
+            delegate=self.delegate,
         )
         if found.refusals:
             raise Unsupported(f"the graph '{graph.name}' inside can't be lowered", found.refusals)

@@ -220,7 +220,7 @@ def stretch(
         for d, away in outside.items():
             x = product(g, x, d, np.where(away[:, None], 0, how.matrix(axes[d])))
         return extrapolated(g, x, outside, extrapolation)
-    if how.mode == "nearest" and is_repeated(x, how, axes, todo):
+    if how.mode == "nearest" and g.delegate and is_repeated(x, how, axes, todo):
         for d in reversed(todo):
             x = repeated(g, x, d, axes[d].out // axes[d].size)
         return x

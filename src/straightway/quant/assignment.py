@@ -13,7 +13,7 @@ import numpy as np
 from straightway.ir import Graph, Node, Value
 from straightway.quant import average, region
 from straightway.quant.edges import FLOAT32
-from straightway.quant.integer import AVERAGES, DIVISOR, divides_by_runtime, limits, picks
+from straightway.quant.integer import AVERAGES, COARSE, DIVISOR, divides_by_runtime, limits, picks
 from straightway.quant.needed import ALL, needed
 from straightway.quant.placement import Errors, place
 from straightway.quant.scheme import INT8, Scheme, fixed_scheme
@@ -40,19 +40,27 @@ class Assignment:
     remarks: tuple[Remark, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is asked of the schemes: their type, and the names of nodes that stay in floats."""
+
+    dtype: np.dtype = INT8
+    keep_float: AbstractSet[str] = frozenset()
+
+
 def assign(
     graph: Graph,
     ranges: Mapping[str, Range],
     hidden: AbstractSet[str],
-    keep_float: AbstractSet[str] = frozenset(),
     makers: Mapping[Node, Node] | None = None,
+    asked: Asked | None = None,
     *,
     errors: Errors | None = None,
 ) -> Assignment:
-    """Give each value that is stored in eight bits a scheme.
+    """Give each value that is stored as integers a scheme.
 
-    `ranges` are those observed, by name; `hidden` the values that vanish; `keep_float` names nodes
-    that stay in floats; `makers` has the model's node of each op; `errors` are what roundings may not cost.
+    `ranges` are those observed, by name; `hidden` the values that vanish; `makers` has the model's node
+    of each op; `errors` are what roundings may not cost.
     """
     told_apart = {value.name: range_ for value, range_ in needed(graph).items()}
     ranges = {name: _within(own, told_apart.get(name, ALL)) for name, own in ranges.items()}
@@ -61,7 +69,7 @@ def assign(
         graph=graph,
         ranges=ranges,
         hidden=hidden | implied,
-        keep_float=keep_float,
+        asked=asked or Asked(),
         makers=makers or {},
         errors=errors,
     )
@@ -82,22 +90,26 @@ def _limited(graph: Graph, node: Node) -> list[Value]:
     return [x] if len(x.uses) == 1 and not graph.is_output(x) else []
 
 
-def scheme_for(low: float, high: float, *, symmetric: bool = False) -> Scheme:
-    """Int8 that covers a range, and zero exactly."""
+def scheme_for(
+    low: float, high: float, *, symmetric: bool = False, dtype: np.dtype = INT8
+) -> Scheme:
+    """Integers that cover a range, and zero exactly; int16 has no other zero points than 0."""
     low, high = min(low, 0.0), max(high, 0.0)
-    if symmetric:
-        scale = max(max(-low, high) / 127, SMALLEST_SCALE)
-        return Scheme(dtype=INT8, scale=float(np.float32(scale)), zero_point=0)
+    if symmetric or dtype != INT8:
+        scale = max(max(-low, high) / np.iinfo(dtype).max, SMALLEST_SCALE)
+        return Scheme(dtype=dtype, scale=float(np.float32(scale)), zero_point=0)
     scale = float(np.float32(max((high - low) / 255, SMALLEST_SCALE)))
     zero_point = int(np.clip(np.rint(-128 - low / scale), -128, 127))
     return Scheme(dtype=INT8, scale=scale, zero_point=zero_point)
 
 
-def why_float(node: Node) -> str:
-    """Why an op has no part in the 8-bit scheme, or "". Not of the values around it."""
+def why_float(node: Node, dtype: np.dtype = INT8) -> str:
+    """Why an op has no part in the scheme of integers, or "". Not of the values around it."""
     row = ROWS.get(node.op.name)
-    if row is None or row.quant in ("float", "int") or INT8 not in row.quantized:
-        return f"TFLite's {node.op.name} has no 8-bit kernel"
+    if row is None or row.quant in ("float", "int") or dtype not in row.quantized:
+        return f"TFLite's {node.op.name} has no {8 * dtype.itemsize}-bit kernel"
+    if row.is_coarse(node, dtype):
+        return COARSE
     if divides_by_runtime(node):
         return DIVISOR
     if row.quant == "weights":
@@ -112,7 +124,7 @@ class _Assigner:
     graph: Graph
     ranges: Mapping[str, Range]
     hidden: AbstractSet[str]
-    keep_float: AbstractSet[str]
+    asked: Asked
     makers: Mapping[Node, Node]
     errors: Errors | None
     parents: dict[Value, Value] = field(default_factory=dict)
@@ -147,9 +159,9 @@ class _Assigner:
         """Why a node that has to do with floats stays there."""
         if not any(v.dtype == FLOAT32 for v in (*node.operands(), *node.outputs)):
             return ""
-        if node.name in self.keep_float:
+        if node.name in self.asked.keep_float:
             return "the request keeps it in floats"
-        return why_float(node) or self.loses(node)
+        return why_float(node, self.asked.dtype) or self.loses(node)
 
     def loses(self, node: Node) -> str:
         """Why operands can't be joined in one scale, or ""."""
@@ -180,7 +192,7 @@ class _Assigner:
             v for v in (*node.operands(), *node.outputs) if v.const is None and v.dtype == FLOAT32
         ]
         row = ROWS[node.op.name]
-        own = fixed_scheme(row, INT8)
+        own = fixed_scheme(row, self.asked.dtype)
         if own is not None and node.outputs[0] in stored:
             self.fixed[node.outputs[0]] = own
         if node.op.name == "BATCH_MATMUL" and node.operands()[1] in stored:
@@ -210,7 +222,7 @@ class _Assigner:
                 return scheme
         self.say_unlike(ranges)
         symmetric = any(self.root(v) is root for v in self.symmetric)
-        return scheme_for(low, high, symmetric=symmetric)
+        return scheme_for(low, high, symmetric=symmetric, dtype=self.asked.dtype)
 
     def say_unlike(self, ranges: Mapping[Value, Range]) -> None:
         """Name what loses bits by sharing a scale with wider values."""

@@ -1,6 +1,6 @@
 """Weights of every op in eight bits, a scale for each channel, and biases that fit beside them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,15 +47,25 @@ class Filters:
         return found.bias, found.bias_quant
 
 
-def store(graph: Graph, assignment: Assignment, *, per_channel: bool = True) -> Filters:
-    """Quantize the weights of every op that computes with integers."""
+def store(
+    graph: Graph,
+    assignment: Assignment,
+    *,
+    per_channel: bool = True,
+    single_scale: AbstractSet[str] = frozenset(),
+) -> Filters:
+    """Quantize the weights of every op that computes with integers.
+
+    Those of the ops `single_scale` have one scale for all channels, whatever `per_channel` says.
+    """
     found: dict[Node, Filter] = {}
     remarks: list[Remark] = []
     for node in graph.nodes:
         row = ROWS.get(node.op.name)
         if row is None or row.quant != "weights" or node in assignment.floats:
             continue
-        found[node], said = _filter(node, assignment, per_channel=per_channel)
+        by_channel = per_channel and node.op.name not in single_scale
+        found[node], said = _filter(node, assignment, per_channel=by_channel)
         remarks += said
     return Filters(by_node=found, remarks=tuple(remarks))
 
@@ -78,21 +88,23 @@ def _filter(
     if not per_channel:
         scale = np.full_like(scale, scale.max(initial=0.0))
     remarks = _told(node, most / MOST, scale, wanted)
-    quant = _quant(scale, axis)
+    quant = _quant(scale, axis if per_channel else None)
     numbers = np.rint(array / aligned(quant.scale.astype(np.float64), quant, array.ndim))
     return (
         Filter(
             weights=np.clip(numbers, -MOST, MOST).astype(INT8),
             quant=quant,
             bias=None if bias is None else _bias(bias, quant, x_scale),
-            bias_quant=_quant(np.float32(x_scale) * quant.scale, 0),
+            bias_quant=_quant(np.float32(x_scale) * quant.scale, 0 if per_channel else None),
         ),
         remarks,
     )
 
 
-def _quant(scale: Any, axis: int) -> Quant:
-    single = np.asarray(scale, np.float32)
+def _quant(scale: Any, axis: int | None) -> Quant:
+    """Scales along an axis; without one, the first stands for all."""
+    single = np.ravel(np.asarray(scale, np.float32))
+    single = single[:1] if axis is None else single
     return Quant(scale=single, zero_point=np.zeros(single.size, np.int64), axis=axis)
 
 

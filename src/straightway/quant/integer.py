@@ -32,9 +32,9 @@ from straightway.quant.edges import (
     stored,
     take_over,
 )
-from straightway.quant.scheme import INT16, UINT8, Scheme, fixed_scheme, scheme_of, stored_scheme
+from straightway.quant.scheme import UINT8, Scheme, fixed_scheme, scheme_of, stored_scheme
 from straightway.remark import Remark
-from straightway.tflite.rows import ROWS, tables
+from straightway.tflite.rows import ROWS
 
 STEP = "quant.integer"
 MOST_ROUNDS = 8
@@ -400,6 +400,7 @@ def factor(node: Node) -> tuple[Value, float] | None:
     return (x, number) if fits else None
 
 
+COARSE = "TFLite's 16-bit kernel of it interpolates in a table, and loses more than 8 bits do"
 DIVISOR = "TFLite's 8-bit DIV fails where a divisor rounds to zero"
 
 
@@ -452,8 +453,8 @@ def why_float(node: Node) -> str:
     dtype = dtypes.pop()
     if dtypes or dtype not in row.quantized:
         return f"TFLite's {node.op.name} doesn't take these types"
-    if dtype == INT16 and row.table is tables.STEEP:
-        return f"TFLite's 16-bit {node.op.name} interpolates in a table, far off near zero"
+    if row.is_coarse(node, dtype):
+        return COARSE
     if row.quant == "weights":
         reason = weights.fault(node)
         if reason:

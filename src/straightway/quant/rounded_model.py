@@ -14,8 +14,8 @@ from straightway.quant import spelling
 from straightway.quant.assignment import Assignment, scheme_for
 from straightway.quant.edges import FLOAT32
 from straightway.quant.filters import Filters
-from straightway.quant.scheme import Scheme, stored_scheme
-from straightway.quant.spelling import OPSET, Writer
+from straightway.quant.scheme import INT8, Scheme, stored_scheme
+from straightway.quant.spelling import INT16_OPSET, OPSET, Writer
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
 
@@ -161,7 +161,7 @@ class _Maker:
             elif integer and row.quant == "weights" and self.filters is not None:
                 found.append(self.weights(node, place))
             elif integer and value.dtype == FLOAT32 and row.quant != "same":
-                found.append(self.constant(value))
+                found.append(self.constant(value, self.stored_as(node)))
             elif place == 1 and spelling.weights_perm(node):
                 found.append(self.plain(value, spelling.weights_perm(node)))
             else:
@@ -175,11 +175,18 @@ class _Maker:
             self.graph, array if perm is None else array.transpose(perm), value.name
         )
 
-    def constant(self, value: Value) -> Value:
-        """A constant operand, in eight bits where that loses nothing or it has a range."""
+    def stored_as(self, node: Node) -> np.dtype:
+        """The type of the integers that an op computes with."""
+        schemes = self.assignment.schemes
+        return next(
+            (schemes[v].dtype for v in (*node.operands(), *node.outputs) if v in schemes), INT8
+        )
+
+    def constant(self, value: Value, dtype: np.dtype) -> Value:
+        """A constant operand as integers, exactly where that can be, else by its range."""
         array = np.asarray(value.const)
-        scheme = stored_scheme(value, np.dtype(np.int8)) or scheme_for(
-            float(array.min(initial=0.0)), float(array.max(initial=0.0))
+        scheme = stored_scheme(value, dtype) or scheme_for(
+            float(array.min(initial=0.0)), float(array.max(initial=0.0)), dtype=dtype
         )
         made = self.dequantized(scheme.stored(array), scheme.quant, value.name)
         self.reals[made] = array
@@ -227,11 +234,14 @@ class _Maker:
         label = made.producer.name if made.producer is not None else made.name
         parameters = [
             edit.constant(self.graph, np.array(scheme.scale, np.float32), f"{made.name}/scale"),
-            edit.constant(self.graph, np.array(scheme.zero_point, np.int8), f"{made.name}/zero"),
+            edit.constant(
+                self.graph, np.array(scheme.zero_point, scheme.dtype), f"{made.name}/zero"
+            ),
         ]
         for op, suffix in (("QuantizeLinear", "quantized"), ("DequantizeLinear", "dequantized")):
             result = Value(self.graph.fresh(f"{made.name}/{suffix}"), None)
-            node = Node(onnx_op(op, OPSET), [made, *parameters], [result], name=f"{label}/{suffix}")
+            opset = OPSET if scheme.dtype == INT8 else INT16_OPSET
+            node = Node(onnx_op(op, opset), [made, *parameters], [result], name=f"{label}/{suffix}")
             edit.append(self.graph, node)
             made = result
         made.type = like.type

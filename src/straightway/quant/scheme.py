@@ -47,6 +47,11 @@ class Scheme:
         low, high = self.limits
         return np.asarray(np.clip(np.nan_to_num(quotient), low, high), self.dtype)
 
+    def real(self, stored: np.ndarray) -> np.ndarray:
+        """The float32 that integers stand for."""
+        less = stored.astype(np.int32) - np.int32(self.zero_point)
+        return np.asarray(less.astype(np.float32) * np.float32(self.scale))
+
     def holds(self, real: np.ndarray) -> bool:
         """Whether each of these is a number that is stored, but for rounding to float32."""
         with np.errstate(over="ignore", invalid="ignore"):

@@ -14,6 +14,8 @@ from straightway.ir import Graph, Node, Value, edit
 from straightway.passes.arguments import onnx_op
 
 OPSET = 20
+# the first whose QuantizeLinear gives int16
+INT16_OPSET = 21
 FLOAT32 = np.dtype(np.float32)
 
 

@@ -26,6 +26,19 @@ def _has_axes(node: Node) -> bool:
     return axes is None or axes.size > 0
 
 
+def _softmax_error(node: Node) -> float:
+    """What a table leaves, and up to 2 for each element, since none is less than exp(-10) or 1.5.
+
+    Source: kernels/internal/reference/softmax.h:152, SoftmaxInt16.
+    """
+    return tables.SOFTMAX + 2 * node.operands()[0].shape[_last(node)]
+
+
+def _last(node: Node) -> int:
+    """The axis, which is the last one once the node is written."""
+    return int(node.attrs.get("axis", -1))
+
+
 # VisitReduceNode, delegates/xnnpack/xnnpack_delegate.cc:5192
 REDUCED = (
     floats_or_8_bit(0),
@@ -113,7 +126,7 @@ ROWS += [
         max_rank=DELEGATE_RANK,
         defaults={"beta": 1.0},
         quant="fixed:1/256,-128",
-        table=tables.always(tables.SOFTMAX),
+        table=_softmax_error,
         # VisitSoftmaxNode, delegates/xnnpack/xnnpack_delegate.cc:5911
         xnnpack=(
             option("beta", lambda beta: beta == 1.0, "beta must be 1"),

@@ -140,6 +140,10 @@ class Row:
         fitting = [d for d in self.types if d.itemsize == dtype.itemsize and d.kind in "iu"]
         return min(fitting, key=lambda d: d.name, default=None) if self.moves else None
 
+    def is_coarse(self, node: Node, dtype: np.dtype) -> bool:
+        """Whether 8 bits lose less than the kernel of 16."""
+        return dtype == np.int16 and self.table is not None and self.table(node) > INT8_QUANTUM
+
     def refused_by_xnnpack(self, node: Node) -> str:
         """Say why the delegate leaves a written node out, or "" where it takes it."""
         if isinstance(self.xnnpack, str):
@@ -147,6 +151,8 @@ class Row:
         return next((c.text for c in self.xnnpack if not c.test(node)), "")
 
 
+# in those of int16
+INT8_QUANTUM = 256
 _DTYPES = {short: dtype for dtype, short in SHORT_NAMES.items()}
 
 

@@ -1,0 +1,35 @@
+"""`straightway targets`."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from straightway.cli.app import Json, app, errors, print_json, print_lines, result_console
+
+
+@app.command("targets")
+def command(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", show_default=False)] = None,
+    json: Json = False,
+) -> None:
+    """List the devices that --target knows: their scheme of integers, and where that is from."""
+    with errors(as_json=json):
+        from straightway.targets.known import TARGETS, find  # noqa: PLC0415 - after --help
+
+        found = list(TARGETS.values()) if name is None else [find(name)]
+    if json:
+        print_json([{**asdict(one), "single_scale": sorted(one.single_scale)} for one in found])
+        return
+    table = Table("target", "what", "activations", "weights", "inputs and outputs", "spelled for")
+    for one in found:
+        io = "floats" if one.io_type == "float" else "integers"
+        spelled = "XNNPACK" if one.delegate else "plain kernels"
+        types = " or ".join(one.activations)
+        table.add_row(one.name, one.title, types, one.weights, io, spelled)
+    result_console().print(table)
+    if name is not None:
+        (one,) = found
+        figures = [f"{k}: {n.amount:g} {n.unit} ({n.source})" for k, n in one.numbers.items()]
+        print_lines(*figures, *(f"source: {text}" for text in one.sources))

@@ -1,0 +1,22 @@
+"""Microcontrollers: TensorFlow Lite Micro, with CMSIS-NN on Cortex-M."""
+
+from straightway.targets.target import Target
+
+TARGETS = (
+    Target(
+        name="tflite-micro",
+        title="microcontroller by TensorFlow Lite Micro",
+        sources=(
+            "tensorflow/tflite-micro, pull request 2673: a scale a channel of FULLY_CONNECTED",
+            "tensorflow/tflite-micro, tensorflow/lite/micro/kernels: int16 beside int8 weights",
+        ),
+        activations=("int8", "int16"),
+    ),
+    Target(
+        name="tflite-micro-2024",
+        title="microcontroller by TensorFlow Lite Micro from before September 2024",
+        sources=("tensorflow/tflite-micro, pull requests 2602 and 2673",),
+        activations=("int8", "int16"),
+        single_scale=frozenset({"FULLY_CONNECTED"}),
+    ),
+)

@@ -1,0 +1,171 @@
+"""Files for devices: scales, types of activations, integers in and out, spellings, on their engines."""
+
+import numpy as np
+import pytest
+from test_flow_quantize import Net, attention, data, decoder, residual
+
+import straightway
+from straightway.errors import InvalidRequest
+from straightway.flow.convert import Request, convert
+from straightway.flow.pair import verify_pair
+from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.quant.scheme import scheme_of
+from straightway.run import litert, micro, vela
+
+NETS = {"residual": residual, "decoder": decoder, "attention": attention}
+WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+
+
+def made(folder, net, target, **options):
+    """Quantize and convert for a target; the conversion, and the file."""
+    path = NETS[net](folder / "float.onnx")
+    asked = QuantizeRequest(calibration=data(path, 4), target=target, **options)
+    quantize(path, folder / "q.onnx", asked)
+    request = Request(target=target, seeds=(0, 1))
+    return convert(folder / "q.onnx", folder / "q.tflite", request=request), folder / "q.tflite"
+
+
+def ends(conversion):
+    graph = conversion.translation.layout.graph
+    return [value.dtype.name for value in (*graph.inputs, *graph.outputs)]
+
+
+def names(conversion):
+    return [node.op.name for node in conversion.translation.layout.graph.nodes]
+
+
+def scale_counts(conversion):
+    graph = conversion.translation.layout.graph
+    return {n.op.name: n.inputs[1].quant.scale.size for n in graph.nodes if n.op.name in WEIGHTED}
+
+
+def integers(conversion, seed=0):
+    rng = np.random.default_rng(seed)
+    inputs = conversion.translation.layout.graph.inputs
+    return [rng.integers(-100, 100, v.shape).astype(v.dtype) for v in inputs]
+
+
+@pytest.mark.parametrize("net", ["residual", "attention"])
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_vela_takes_files_for_ethos_u_whole(tmp_path, net, target):
+    conversion, file = made(tmp_path, net, target)
+    assert set(ends(conversion)) == {"int8"}
+    assert not {"QUANTIZE", "DEQUANTIZE"} & set(names(conversion))
+    assert vela.compile_for(file, target).whole
+
+
+def test_repeated_pixels_are_one_op_where_there_is_no_delegate(tmp_path):
+    conversion, file = made(tmp_path, "decoder", "ethos-u55-128")
+    assert "RESIZE_NEAREST_NEIGHBOR" in names(conversion)
+    graph = conversion.translation.layout.graph
+    assert max(v.rank for v in graph.values()) <= 4
+    left = {one.op for one in vela.compile_for(file).refused}
+    assert left == {"DEPTH_TO_SPACE"}
+    other = convert(tmp_path / "q.onnx", request=Request(seeds=(0,)))
+    assert "RESIZE_NEAREST_NEIGHBOR" not in names(other)
+
+
+@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("activations", ["int8", "int16"])
+def test_micro_runs_what_is_made_for_it(tmp_path, child, net, activations):
+    conversion, file = made(tmp_path, net, "tflite-micro", activations=activations)
+    assert activations in ends(conversion)
+    feeds = integers(conversion)
+    got = child.call(micro.run(file, feeds))
+    want = child.call(litert.run(file, feeds, delegate=False)).outputs
+    for one, other in zip(got, want, strict=True):
+        assert one.dtype == other.dtype
+        # kernels may be off by one, which later ones carry on
+        apart = one.astype(np.float64) - other
+        assert np.sqrt((apart**2).mean()) <= max(1, np.ptp(other.astype(np.float64)) / 64)
+
+
+def test_sixteen_bits_lose_less_than_eight(tmp_path):
+    path = attention(tmp_path / "m.onnx")
+    folder = data(path)
+    eight, sixteen = (
+        quantize(path, None, QuantizeRequest(calibration=folder, activations=kind)).accuracy
+        for kind in ("int8", "int16")
+    )
+    # what is left is due to the weights, which have eight bits in either
+    assert sixteen.outputs[0].sqnr_db > eight.outputs[0].sqnr_db + 3
+
+
+def test_older_micro_has_one_scale_for_a_matrix(tmp_path):
+    conversion, _ = made(tmp_path, "residual", "tflite-micro-2024")
+    found = scale_counts(conversion)
+    assert found["FULLY_CONNECTED"] == 1
+    assert found["CONV_2D"] == 8
+
+
+def test_neutron_has_one_scale_for_all_weights(tmp_path):
+    conversion, _ = made(tmp_path, "residual", "neutron-n3-64")
+    assert set(scale_counts(conversion).values()) == {1}
+
+
+def test_a_target_refuses_what_it_does_not_compute():
+    with pytest.raises(InvalidRequest, match=r"neutron-n3-64 computes with int8; got .*int16"):
+        QuantizeRequest(random=1, target="neutron-n3-64", activations="int16")
+
+
+@pytest.mark.parametrize("io_type", ["int8", "uint8", "integer"])
+def test_inputs_and_outputs_are_integers_on_request(tmp_path, child, io_type):
+    path = residual(tmp_path / "m.onnx")
+    quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=data(path)))
+    request = Request(io_type=io_type, seeds=(0,))
+    conversion = convert(tmp_path / "q.onnx", tmp_path / "q.tflite", request=request)
+    kind = "int8" if io_type == "integer" else io_type
+    assert set(ends(conversion)) == {kind}
+    assert names(conversion).count("QUANTIZE") == (3 if io_type == "uint8" else 0)
+    assert conversion.verification.equal
+    floats = convert(tmp_path / "q.onnx", tmp_path / "f.tflite", request=Request(seeds=(0,)))
+    x = np.random.default_rng(1).normal(0, 1, (1, 3, 16, 12)).astype(np.float32)
+    want = child.call(litert.run(tmp_path / "f.tflite", [x])).outputs
+    graph = conversion.translation.layout.graph
+    stored = scheme_of(graph.inputs[0]).stored(x)
+    got = child.call(litert.run(tmp_path / "q.tflite", [stored])).outputs
+    for value, one, other in zip(graph.outputs, got, want, strict=True):
+        np.testing.assert_array_equal(scheme_of(value).real(one), other)
+    assert set(ends(floats)) == {"float32"}
+    found = verify_pair(tmp_path / "q.onnx", tmp_path / "q.tflite", Request(seeds=(0,)))
+    assert found.equal
+    assert found.interior
+
+
+def test_integers_of_another_file_are_read_as_what_they_stand_for(tmp_path):
+    """A file that is not ours byte for byte is compared by its outputs."""
+    path = residual(tmp_path / "m.onnx")
+    quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=data(path)))
+    request = Request(io_type="int8", target="tflite-micro", seeds=(0,))
+    file = tmp_path / "q.tflite"
+    convert(tmp_path / "q.onnx", file, request=request)
+    file.write_bytes(file.read_bytes() + b"\0" * 16)
+    found = verify_pair(tmp_path / "q.onnx", file, Request(seeds=(0,)))
+    assert "outputs only" in found.note
+    for check in found.outputs:
+        assert check.max_error < 0.2
+
+
+def test_floats_that_nothing_rounds_stay_and_are_named(tmp_path):
+    n = Net(x=(1, 4))
+    path = n.save(tmp_path / "m.onnx", n.Relu("x"))
+    found = convert(path, request=Request(target="tflite-micro", seeds=(0,)))
+    assert ends(found) == ["float32", "float32"]
+    assert [r.text for r in found.remarks if r.step == "quant.ends"] == [
+        "input 'x' stays a float: it is not rounded to one kind of integers",
+        "output 'relu0' stays a float: it is not rounded to one kind of integers",
+    ]
+    with pytest.raises(InvalidRequest, match="quantize it first"):
+        convert(path, request=Request(io_type="uint8"))
+    with pytest.raises(InvalidRequest, match="types of inputs and outputs are float, integer"):
+        Request(io_type="int4")
+
+
+def test_deploying_for_a_target_asks_both_steps(tmp_path):
+    path = residual(tmp_path / "net.onnx")
+    done = straightway.deploy(
+        path, tmp_path / "out", seeds=[0], target="tflite-micro-2024",
+        int8={"calibration": data(path, 4)},
+    )  # fmt: skip
+    assert set(ends(done.conversion)) == {"int8"}
+    assert scale_counts(done.conversion)["FULLY_CONNECTED"] == 1
