@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-int8 conformance fuzz docs clean
+.PHONY: help demo test lint bench bench-int8 bench-engines conformance fuzz docs clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,6 +23,7 @@ help:
 	@echo 'make bench  compare with onnx2tf and onnxruntime on real models (minutes)'
 	@echo 'make conformance  convert all of ONNX'"'"'s backend tests: each passes or is listed as refused'
 	@echo 'make bench-int8   compare quantizers, and what int8 costs on real tasks (minutes)'
+	@echo 'make bench-engines   int8 files on the engines of devices (minutes)'
 	@echo 'make fuzz   convert damaged models for 3 minutes: each must be refused or compute the same'
 	@echo 'make docs   build the documentation into site/'
 	@echo 'make clean  remove what these made'
@@ -45,6 +46,9 @@ bench: $(VENV)/run.stamp
 
 conformance: $(VENV)/test.stamp
 	$(BIN)/python -W ignore tests/conformance/run.py --workers $(WORKERS) $(CONFORMANCE)
+
+bench-engines: $(VENV)/test.stamp
+	@$(BIN)/python benchmarks/engines.py $(BENCH)
 
 bench-int8: $(VENV)/test.stamp
 	@$(BIN)/python benchmarks/int8.py $(BENCH)
