@@ -1,4 +1,4 @@
-"""`make bench-engines`: int8 files on the engines of devices: do they run, take all, agree?
+"""`make bench-engines`: int8 files on the engines of devices: whether they run, take all, agree.
 
     python benchmarks/engines.py [--models a,b] [--samples 12] [--cache DIR]
 
