@@ -23,6 +23,7 @@ from straightway.remark import Remark
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from straightway.flow.compare import Comparison
     from straightway.flow.convert import Conversion
     from straightway.flow.deploy import Deployment
     from straightway.flow.quantize import Quantization
@@ -42,6 +43,7 @@ __all__ = [
     "StraightwayError",
     "ToolFailed",
     "Unsupported",
+    "compare",
     "convert",
     "deploy",
     "profile",
@@ -107,6 +109,17 @@ def quantize(model: str | Path, output: str | Path | None = None, **options: Any
     from straightway.flow.quantize import quantize as run, request_of  # noqa: PLC0415
 
     return run(model, output, request_of(options))
+
+
+def compare(a: str | Path, b: str | Path, **options: Any) -> "Comparison":
+    """Say which of two quantizations is nearer to the float model that both were made of.
+
+    `a`, `b`: ONNX or TFLite files. `options`: `reference` (the float ONNX model), `calibration` or
+    `random` as for `quantize`, `samples`, `max_drop_db`, `dims`, `shapes`.
+    """
+    from straightway.flow.compare import compare as run, request_of  # noqa: PLC0415
+
+    return run(a, b, request_of(options))
 
 
 def verify(reference: str | Path, candidate: str | Path, **options: Any) -> "Verification":

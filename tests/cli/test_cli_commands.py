@@ -37,6 +37,7 @@ NAMES = [
     "inspect",
     "convert",
     "quantize",
+    "compare",
     "verify",
     "profile",
     "ops",
@@ -588,3 +589,20 @@ def test_targets_are_listed_with_their_sources(run):
     assert "source: pytorch/executorch" in one.stdout
     assert "macs: 8 MAC/cycle" in one.stdout
     assert run("targets", "nothing").exit_code == 2
+
+
+def test_compare_says_which_is_nearer_and_fails_beyond_a_drop(run, tmp_path):
+    path = save(convolutions(), tmp_path / "net.onnx")
+    wide = {"image": np.full((1, 3, 10, 14), 900, np.float32)}
+    np.savez(tmp_path / "wide.npz", **wide)
+    run("quantize", path, "--random", "3", "-o", tmp_path / "a.onnx")
+    run("quantize", path, "--calibration", tmp_path / "wide.npz", "-o", tmp_path / "b.onnx")
+    asked = ["compare", tmp_path / "a.onnx", tmp_path / "b.onnx", "--reference", path]
+    told = run(*asked, "--random", "4")
+    assert told.exit_code == 0
+    assert "A, a.onnx, is nearer to the float model" in told.stdout
+    failed = run(*asked, "--random", "4", "--max-drop", "1", "--json")
+    assert failed.exit_code == 1
+    assert json.loads(failed.stdout)["verdict"] == "a"
+    assert run(*asked[:3], "--random", "4").exit_code == 2
+    assert run(*asked).exit_code == 2

@@ -13,6 +13,7 @@ from straightway.cli.app import parse_dims, parse_shapes, progress_console
 from straightway.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from straightway.flow.calibration import Pictures
     from straightway.flow.quantize import QuantizeRequest
 
 Calibration = Annotated[
@@ -71,26 +72,30 @@ def asked(
     **options: Any,
 ) -> "QuantizeRequest":
     """What these options ask for; raises InvalidRequest."""
-    from straightway.flow.calibration import Pictures  # noqa: PLC0415 - after --help
-    from straightway.flow.quantize import QuantizeRequest  # noqa: PLC0415
+    from straightway.flow.quantize import QuantizeRequest  # noqa: PLC0415 - after --help
 
-    mean, std, channels = pictures
-    declared = mean is not None or std is not None
     return QuantizeRequest(
         dims=parse_dims(dim),
         shapes=parse_shapes(shape),
-        pictures=Pictures(
-            mean=_numbers("--mean", mean or "0"),
-            std=_numbers("--std", std or "1"),
-            channels=channels.lower(),
-        )
-        if declared
-        else None,
+        pictures=preprocessing(*pictures),
         method=method.lower(),
         keep_float=tuple(keep_float or ()),
         per_channel=not per_tensor,
         max_loss=_loss(options.pop("max_loss", None)),
         **options,
+    )
+
+
+def preprocessing(mean: str | None, std: str | None, channels: str) -> "Pictures | None":
+    """How pictures become inputs; None where nothing is declared."""
+    from straightway.flow.calibration import Pictures  # noqa: PLC0415 - after --help
+
+    if mean is None and std is None:
+        return None
+    return Pictures(
+        mean=_numbers("--mean", mean or "0"),
+        std=_numbers("--std", std or "1"),
+        channels=channels.lower(),
     )
 
 

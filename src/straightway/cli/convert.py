@@ -24,7 +24,7 @@ from straightway.cli.app import (
     request,
 )
 from straightway.cli.conversions import border_lines
-from straightway.report.quantity import plural
+from straightway.report.quantity import plural, shortened
 
 # of the remarks, what became of inputs and outputs is told at once
 STEPS = ("domains.images", "quant.ends")
@@ -135,6 +135,6 @@ def lines(conversion: Any) -> list[str]:
         )
     text.append(translation.layout.plan.verdict())
     text += [f"  {c}" for c in translation.layout.plan.conversions]
-    text += border_lines(conversion.borders)
+    text += [shortened(line) for line in border_lines(conversion.borders)]
     text += [remark.text for remark in conversion.remarks if remark.step in STEPS]
     return text

@@ -7,6 +7,7 @@ from types import FrameType
 from typing import NoReturn
 
 from straightway.cli import (
+    compare,
     convert,
     deploy,
     doctor,
@@ -20,7 +21,7 @@ from straightway.cli import (
 from straightway.cli.app import app, report_bug
 from straightway.errors import Bug
 
-COMMANDS = (deploy, inspect, convert, quantize, verify, profile, ops, targets, doctor)
+COMMANDS = (deploy, inspect, convert, quantize, compare, verify, profile, ops, targets, doctor)
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 # What shells report for a process that a signal ended, added to the signal's number.
 _SIGNALLED = 128

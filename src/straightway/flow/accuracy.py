@@ -110,7 +110,7 @@ def accuracy(
         for v in plain.names
         if v in made.names and v.dtype.kind == "f" and v.producer and plain.names[v] not in inputs
     }
-    after = _after(made.graph)
+    after = read_as(made.graph)
     other = {name: after[made.names[value]] for name, value in shared.items()}
     outputs = list(plain.graph.output_names)
     axes = _output_axes(plain)
@@ -157,7 +157,7 @@ def _output_axes(plain: Model) -> dict[str, int | None]:
     }
 
 
-def _after(graph: Graph) -> dict[str, str]:
+def read_as(graph: Graph) -> dict[str, str]:
     """Under which name each value of a rounded graph is read: its own, or that of what it rounds to."""
     found = {value.name: value.name for value in graph.values()}
     for node in reversed(list(graph.nodes)):
