@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,6 +38,13 @@ Std = Annotated[str | None, typer.Option(metavar="S[,S,S]", help="Of pictures fr
 Channels = Annotated[str, typer.Option(help="Order of pictures' channels: rgb, bgr, gray.")]
 Activations = Annotated[
     str, typer.Option(help="Integers between operators: int8, int16; the target's own unless told.")
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.npz",
+        help="Keep what was observed here; where it exists, go on from it.",
+    ),
 ]
 Floats = Annotated[
     list[str] | None, typer.Option("--float", metavar="NODE", help="Keep a node in floats.")

@@ -34,6 +34,7 @@ from straightway.cli.calibration import (
     Percentile,
     PerTensor,
     Random,
+    Resume,
     Sensitivity,
     Std,
     asked as calibrated,
@@ -65,6 +66,7 @@ def command(
     sensitivity: Sensitivity = 1,
     per_tensor: PerTensor = False,
     activations: Activations = "",
+    resume: Resume = None,
     json: Json = False,
 ) -> None:
     """Convert, verify, measure operator by operator, and write DIR/report.html."""
@@ -100,6 +102,7 @@ def command(
                 sensitivity=sensitivity,
                 per_tensor=per_tensor,
                 activations=activations.lower(),
+                resume=resume,
                 target=target,
                 step=step,
                 advance=lambda n, total: step(

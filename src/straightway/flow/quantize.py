@@ -13,6 +13,7 @@ from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data
 from straightway.flow.convert import Step, quiet
+from straightway.flow.resumption import observer
 from straightway.flow.translate import Form, LoweredTwice, form_for, lowered_twice, read, translate
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph, Node, Value
@@ -51,6 +52,7 @@ class QuantizeRequest:
     floats. `per_channel`: a scale for each channel of weights, else one for all.
     `equalize`: channels of unlike ranges are scaled first. `max_loss`: the greatest error of an output
     of floats over the output, each its root mean square; what must stay in floats therefore is found.
+    `resume`: a file in which what was observed is kept, and from which a later run goes on.
     `sensitivity`: on so many samples the error of each rounding alone is measured. `target` is a name of
     `targets.known` and narrows all this; `activations` are "int8" or "int16", by default the target's own. `advance` is told how
     many samples of how many were seen.
@@ -65,6 +67,7 @@ class QuantizeRequest:
     equalize: bool = False
     max_loss: float | None = None
     sensitivity: int = 0
+    resume: "str | Path | None" = None
     target: str = known.DEFAULT
     activations: str = ""
     keep_float: Sequence[str] = ()
@@ -81,6 +84,13 @@ class QuantizeRequest:
                 f"{self.device.name} computes with {' or '.join(types)}; got "
                 f"activations {self.activations!r}"
             )
+
+    def kept(self, part: str = "") -> Path | None:
+        """The file for what was observed; another one for each part of a calibration."""
+        if self.resume is None:
+            return None
+        path = Path(self.resume)
+        return path.with_name(f"{path.stem}{part}{path.suffix}")
 
     @property
     def device(self) -> Target:
@@ -209,12 +219,12 @@ def _quantized(
         asked.step("observing")
         values = [v for v in plain.names if v.dtype == FLOAT32 and v.name not in lowered.hidden]
         groups = [[plain.names[v] for v in group] for group in _groups(values)]
-        seen, first = _observe(Observer(child, float_path, groups), samples, asked)
+        seen, first = _observe(observer(child, float_path, groups, asked.kept()), samples, asked)
         stray = surprises(seen, first)
         ends = _cut_off(seen, {v.name: plain.names[v] for v in graph.inputs}, asked)
         if ends:  # what follows never sees the values that the inputs' ranges leave out
             asked.step("observing without stray inputs")
-            again = Observer(child, float_path, groups)
+            again = observer(child, float_path, groups, asked.kept(".cut"))
             seen, _ = _observe(again, clipped(samples, ends), asked)
         ranges = {v.name: asked_range(seen, plain.names[v], asked) for v in plain.names}
         rounder = Rounder(lowered=lowered, ranges=ranges, asked=asked)

@@ -26,6 +26,7 @@ _VERBS: Mapping[str, tuple[str, str]] = {
     "tflite.profile": ("profile_engine", "profile"),
     "onnx.observe": ("observe_engine", "add"),
     "onnx.observed": ("observe_engine", "result"),
+    "onnx.resume": ("observe_engine", "resume"),
     "micro.run": ("micro_engine", "run"),
     "race": ("race_engine", "race"),
     "peak": ("peak_engine", "measure"),

@@ -8,7 +8,7 @@ with Child(engines=["onnxruntime"]) as child:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,16 @@ class Observer:
             arrays = tuple(np.asarray(array) for array in inputs.values())
             self._child.call(self._call("onnx.observe", params, arrays))
         self.samples += 1
+
+    def restore(self, seen: Mapping[str, Observed]) -> None:
+        """Go on from what was seen before, on as many samples as `samples` says."""
+        facts = {
+            name: {fact.name: getattr(one, fact.name) for fact in fields(one)}
+            for name, one in seen.items()
+        }
+        histograms = tuple(np.asarray(one.pop("histogram")) for one in facts.values())
+        params = {"path": self._path, "facts": facts}
+        self._child.call(self._call("onnx.resume", params, histograms))
 
     def result(self) -> dict[str, Observed]:
         """The statistics so far, by name; tensors that are not of floats have none."""

@@ -108,6 +108,17 @@ def add(params: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[dict[str, A
     return {}, []
 
 
+def resume(
+    params: Mapping[str, Any], arrays: Sequence[Array]
+) -> tuple[dict[str, Any], list[Array]]:
+    """Take over what was seen before: numbers by name, and a histogram each."""
+    forget()
+    _Kept.path = params["path"]
+    pairs = zip(params["facts"].items(), arrays, strict=True)
+    _Kept.seen = {name: Seen(**one, histogram=counts.copy()) for (name, one), counts in pairs}
+    return {}, []
+
+
 def result(_: Mapping[str, Any], __: Sequence[Array]) -> tuple[dict[str, Any], list[Array]]:
     """All statistics so far: numbers by name, and a histogram each."""
     facts = {
