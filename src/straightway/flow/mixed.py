@@ -60,10 +60,12 @@ def measured(
     given: Assignment,
     samples: Sequence[Sample],
     advance: Advance,
+    *,
+    opset: int = OPSET,
 ) -> Iterator[Measured]:
     """Measure each rounding of a model, whose graph gets switches; the board is open inside."""
     made = switched(model)
-    with files.scratch("switched.onnx", to_bytes(made.graph, OPSET, {})) as path:
+    with files.scratch("switched.onnx", to_bytes(made.graph, opset, {})) as path:
         board = Switchboard(child=child, path=path, samples=samples, count=len(made.roundings))
         found = measure(board, made.roundings, given, advance)
         yield Measured(sensitivity=found, board=board, assignment=given)

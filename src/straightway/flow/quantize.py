@@ -4,10 +4,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
-from straightway.errors import InvalidRequest
+from straightway.errors import Bug, InvalidRequest
 from straightway.flow import files, mixed
 from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
@@ -78,6 +79,10 @@ class QuantizeRequest:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the model."""
+        if self.sensitivity < 0:
+            raise InvalidRequest(f"--sensitivity takes samples from 0 on; got {self.sensitivity}")
+        if self.max_loss is not None and not self.max_loss >= 0:
+            raise InvalidRequest(f"a loss is not negative; got {self.max_loss}")
         types = self.device.activations
         if self.activations and self.activations not in types:
             raise InvalidRequest(
@@ -96,6 +101,11 @@ class QuantizeRequest:
     def device(self) -> Target:
         """The target; raises InvalidRequest for one that there is not."""
         return known.find(self.target)
+
+    @property
+    def opset(self) -> int:
+        """That of the model that is written."""
+        return OPSET if self.stored_as == INT8 else INT16_OPSET
 
     @property
     def stored_as(self) -> np.dtype:
@@ -231,8 +241,7 @@ def _quantized(
 
         def compared(given: Assignment) -> Rounded:
             stored, made = rounder.made(given)
-            opset = OPSET if asked.stored_as == INT8 else INT16_OPSET
-            data = to_bytes(made.graph, opset, _notes(path, samples, asked))
+            data = to_bytes(made.graph, asked.opset, _notes(path, samples, asked))
             asked.step("comparing with the float model")
             with files.scratch("rounded.onnx", data) as rounded_path:
                 paths = (path, float_path, rounded_path)
@@ -323,15 +332,22 @@ def _mixed(
         return compared(given)
     asked.step("measuring each rounding alone")
     _, made = rounder.made(given)
-    with mixed.measured(child, made, given, first[:count], asked.advance) as found:
+    with mixed.measured(
+        child, made, given, first[:count], asked.advance, opset=asked.opset
+    ) as found:
         if asked.max_loss is None:
             done = compared(given)
         else:
             asked.step("choosing what stays in floats")
             graph = rounder.lowered.lowered.graph
             plans = mixed.within(found, graph, rounder.assigned, asked.max_loss)
-            done = next(one for one in map(compared, plans) if one.accuracy.loss <= asked.max_loss)
+            kept = (one for one in map(compared, plans) if one.accuracy.loss <= asked.max_loss)
+            done = next(kept, None) or _nothing_left(asked.max_loss)
     return replace(done, accuracy=mixed.shared(done.accuracy, found.sensitivity, done.given))
+
+
+def _nothing_left(allowed: float) -> NoReturn:
+    raise Bug(f"with nothing rounded, a model still loses more than {allowed:.3g}")
 
 
 def _equalize(lowered: LoweredTwice, samples: Samples, child: Child) -> list[Remark]:
