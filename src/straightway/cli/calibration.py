@@ -39,6 +39,12 @@ Channels = Annotated[str, typer.Option(help="Order of pictures' channels: rgb, b
 Activations = Annotated[
     str, typer.Option(help="Integers between operators: int8, int16; the target's own unless told.")
 ]
+Size = Annotated[
+    str | None, typer.Option(metavar="HxW", help="Of pictures, where the model leaves it open.")
+]
+PictureLayout = Annotated[
+    str, typer.Option("--layout", help="Of pictures, where the shape leaves it open: nchw, nhwc.")
+]
 Resume = Annotated[
     Path | None,
     typer.Option(
@@ -72,7 +78,7 @@ PerTensor = Annotated[
 def asked(
     dim: list[str] | None,
     shape: list[str] | None,
-    pictures: tuple[str | None, str | None, str],
+    pictures: tuple[str | None, str | None, str, str | None, str],
     *,
     method: str,
     keep_float: list[str] | None,
@@ -94,7 +100,9 @@ def asked(
     )
 
 
-def preprocessing(mean: str | None, std: str | None, channels: str) -> "Pictures | None":
+def preprocessing(
+    mean: str | None, std: str | None, channels: str, size: str | None = None, layout: str = ""
+) -> "Pictures | None":
     """How pictures become inputs; None where nothing is declared."""
     from straightway.flow.calibration import Pictures  # noqa: PLC0415 - after --help
 
@@ -104,6 +112,8 @@ def preprocessing(mean: str | None, std: str | None, channels: str) -> "Pictures
         mean=_numbers("--mean", mean or "0"),
         std=_numbers("--std", std or "1"),
         channels=channels.lower(),
+        size=_size(size),
+        layout=layout.lower(),
     )
 
 
@@ -121,6 +131,16 @@ def _loss(text: str | None) -> float | None:
             f"--max-loss takes a share of the output such as 3%, or a distance such as 30dB; got '{text}'"
         )
     return number / 100 if (found[2] or "%") == "%" else float(10 ** (-number / 20))
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    """Read HEIGHTxWIDTH; raises InvalidRequest."""
+    if text is None:
+        return None
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
+        raise InvalidRequest(f"--size takes HEIGHTxWIDTH such as 224x224; got '{text}'")
+    return int(parts[0]), int(parts[1])
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

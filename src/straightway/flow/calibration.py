@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from straightway.ir import Graph, Value
 ARRAY_FILES = (".npy", ".npz")
 PICTURE_FILES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm", ".pgm")
 CHANNELS = ("rgb", "bgr", "gray")
+LAYOUTS = ("nchw", "nhwc")
 INSTALL = "Pictures need pillow: pip install 'straightway[images]'"
 EXAMPLE = (
     "Give 100 to 500 typical inputs: --calibration FOLDER (of .npy or .npz, or of pictures with "
@@ -30,17 +30,22 @@ class Pictures:
     """How a picture becomes an input: scaled to the input's size, (pixel / 255 - mean) / std.
 
     `mean` and `std` have one number, or one for each channel in the order of `channels` ("rgb",
-    "bgr", "gray"). Where the channels stand follows from the input's shape.
+    "bgr", "gray"). Where the channels stand follows from the input's shape, unless `layout` says it
+    ("nchw" or "nhwc"); `size` is height and width, which the input's shape says unless it is open.
     """
 
     mean: Sequence[float] = (0.0,)
     std: Sequence[float] = (1.0,)
     channels: str = "rgb"
+    size: tuple[int, int] | None = None
+    layout: str = ""
 
     def __post_init__(self) -> None:
         """Check what can be checked without a picture."""
         if self.channels not in CHANNELS:
             raise InvalidRequest(f"channels are {', '.join(CHANNELS)}; got {self.channels!r}")
+        if self.layout not in ("", *LAYOUTS):
+            raise InvalidRequest(f"layouts are {', '.join(LAYOUTS)}; got {self.layout!r}")
         for name, numbers in (("mean", self.mean), ("std", self.std)):
             count = 1 if self.channels == "gray" else 3
             if len(numbers) not in (1, count) or not np.isfinite(numbers).all():
@@ -102,6 +107,75 @@ def open_data(
     if ":" in str(data) and not path.suffix:
         return _generated(_function(str(data)), str(data), graph)
     raise InvalidRequest(f"{data}: there is no such file or folder. {EXAMPLE}")
+
+
+def shapes_of(
+    data: "str | Path | Callable[[], Iterable[object]] | None",
+    declared: Graph,
+    *,
+    pictures: Pictures | None = None,
+) -> dict[str, tuple[int, ...]]:
+    """The shapes that the first sample gives to inputs with open dimensions.
+
+    Raises InvalidRequest where there is no sample, or none whose size is its own (a picture).
+    """
+    arrays, many = _first_arrays(data, declared, pictures)
+    return {
+        value.name: _shape_of(arrays[value.name], value, many=many)
+        for value in declared.inputs
+        if not value.known_type.is_static and value.name in arrays
+    }
+
+
+def _first_arrays(
+    data: "str | Path | Callable[[], Iterable[object]] | None",
+    declared: Graph,
+    pictures: Pictures | None,
+) -> tuple[Mapping[str, np.ndarray], bool]:
+    """The arrays of one sample, or of many behind each other."""
+    if data is None:
+        raise InvalidRequest(f"there is no calibration data. {EXAMPLE}")
+    path = None if callable(data) else Path(data)
+    if path is not None and path.is_file():
+        return _named(read_arrays(path), declared, str(path)), True
+    if path is not None and path.is_dir():
+        there = sorted(f for f in path.iterdir() if f.suffix.lower() in ARRAY_FILES)
+        if there:
+            return _array_file(there[0], declared), False
+        if pictures is not None and pictures.size is not None:
+            return {
+                v.name: _picture_like(v, pictures, pictures.size) for v in declared.inputs
+            }, False
+        inputs = {v.name: list(v.known_type.shape) for v in declared.inputs}
+        raise InvalidRequest(
+            f"{path}: pictures take the size of the model's input, which is open: {inputs}; "
+            "say which: --size 224x224"
+        )
+    function = data if callable(data) else _function(str(data))
+    name = getattr(function, "__name__", str(data))
+    for one in _items(function, name):
+        return _yielded(one, declared, f"{name}[0]"), False
+    raise InvalidRequest(f"{name}: there is no sample in it")
+
+
+def _picture_like(value: Value, pictures: Pictures, size: tuple[int, int]) -> np.ndarray:
+    """An array of the shape that a picture becomes."""
+    dims = value.known_type.shape
+    count = 1 if pictures.channels == "gray" else 3
+    first = pictures.layout == "nchw" or (not pictures.layout and count in dims[:2])
+    return np.zeros((1, count, *size) if first else (1, *size, count), np.int8)
+
+
+def _shape_of(array: np.ndarray, value: Value, *, many: bool) -> tuple[int, ...]:
+    """The shape of one sample: `many` may stand along a batch that is open or one, or before it."""
+    dims = value.known_type.shape
+    if array.ndim == len(dims) + 1 and many:
+        return array.shape[1:]
+    if array.ndim == len(dims) - 1:
+        return (1, *array.shape)
+    if array.ndim == len(dims) and many and (isinstance(dims[0], str) or dims[0] == 1):
+        return (1, *array.shape[1:])
+    return array.shape
 
 
 def _random(graph: Graph, count: int) -> Samples:
@@ -232,7 +306,7 @@ def _picture(file: Path, graph: Graph, pictures: Pictures) -> Mapping[str, np.nd
         shapes = {v.name: list(v.shape) for v in graph.inputs}
         raise InvalidRequest(f"{file}: pictures need one input of 3 or 4 dimensions; got {shapes}")
     (value,) = graph.inputs
-    last, height, width = _place(value, 1 if pictures.channels == "gray" else 3, file)
+    last, height, width = _place(value, pictures, file)
     try:
         with Image.open(file) as opened:
             mode = "L" if pictures.channels == "gray" else "RGB"
@@ -248,13 +322,22 @@ def _picture(file: Path, graph: Graph, pictures: Pictures) -> Mapping[str, np.nd
     return {value.name: made.reshape(value.shape).astype(value.dtype)}
 
 
-def _place(value: Value, count: int, file: Path) -> tuple[bool, int, int]:
+def _place(value: Value, pictures: Pictures, file: Path) -> tuple[bool, int, int]:
     """Whether an input's channels stand last, its height and its width."""
+    count = 1 if pictures.channels == "gray" else 3
     sizes = value.shape[-3:]
-    if sizes[0] == count and value.shape[:-3] in ((), (1,)):
-        return False, sizes[1], sizes[2]
-    if sizes[2] == count and value.shape[:-3] in ((), (1,)):
-        return True, sizes[0], sizes[1]
+    one = value.shape[:-3] in ((), (1,))
+    found = None
+    if one and sizes[0] == count and pictures.layout != "nhwc":
+        found = False, sizes[1], sizes[2]
+    elif one and sizes[2] == count and pictures.layout != "nchw":
+        found = True, sizes[0], sizes[1]
+    if found is not None:
+        if pictures.size not in (None, found[1:]):
+            raise InvalidRequest(
+                f"'{value.name}' is {list(value.shape)}; got a size of {pictures.size}"
+            )
+        return found
     raise InvalidRequest(
         f"{file}: '{value.name}' is {list(value.shape)}, which is no picture of {count} "
         f"channel{'s' * (count > 1)}"
@@ -280,26 +363,32 @@ def _generated(function: Callable[[], Iterable[object]], name: str, graph: Graph
     """What a function yields: a dictionary, a sequence in the inputs' order, or one array."""
 
     def samples() -> Iterator[Sample]:
-        try:
-            made = function()
-        except (Exception, SystemExit) as error:
-            raise InvalidRequest(f"{name}: raises {type(error).__name__}: {error}") from error
-        if not isinstance(made, Iterable):
-            raise InvalidRequest(f"{name}: gives {type(made).__name__}, not a series of inputs")
-        iterator = iter(made)
-        for number in itertools.count():
-            try:
-                one = next(iterator)
-            except StopIteration:
-                return
-            except (Exception, SystemExit) as error:
-                raise InvalidRequest(f"{name}: raises {type(error).__name__}: {error}") from error
+        for number, one in enumerate(_items(function, name)):
             label = f"{name}[{number}]"
             yield _sample(label, _yielded(one, graph, label), graph)
 
     if isinstance(function, type) or inspect.isgenerator(function):
         raise InvalidRequest(f"{name}: give the function that makes a generator")
     return Samples(description=f"what {name} yields", count=0, is_random=False, samples=samples)
+
+
+def _items(function: Callable[[], Iterable[object]], name: str) -> Iterator[object]:
+    """What a function of the user's yields; raises InvalidRequest for what it raises."""
+    try:
+        made = function()
+    except (Exception, SystemExit) as error:
+        raise InvalidRequest(f"{name}: raises {type(error).__name__}: {error}") from error
+    if not isinstance(made, Iterable):
+        raise InvalidRequest(f"{name}: gives {type(made).__name__}, not a series of inputs")
+    iterator = iter(made)
+    while True:
+        try:
+            one = next(iterator)
+        except StopIteration:
+            return
+        except (Exception, SystemExit) as error:
+            raise InvalidRequest(f"{name}: raises {type(error).__name__}: {error}") from error
+        yield one
 
 
 def _yielded(one: object, graph: Graph, label: str) -> Mapping[str, np.ndarray]:

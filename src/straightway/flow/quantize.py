@@ -12,10 +12,19 @@ from straightway.errors import Bug, InvalidRequest
 from straightway.flow import files, mixed
 from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
-from straightway.flow.calibration import Pictures, Sample, Samples, open_data
+from straightway.flow.calibration import Pictures, Sample, Samples, open_data, shapes_of
 from straightway.flow.convert import Step, quiet
+from straightway.flow.reopening import lowered_open
 from straightway.flow.resumption import observer
-from straightway.flow.translate import Form, LoweredTwice, form_for, lowered_twice, read, translate
+from straightway.flow.translate import (
+    Form,
+    LoweredTwice,
+    fitting,
+    form_for,
+    lowered_twice,
+    read,
+    translate,
+)
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph, Node, Value
 from straightway.onnx_io.write import to_bytes
@@ -160,15 +169,26 @@ def quantize(
             "--random makes up inputs where there are no data; got --calibration, too"
         )
     asked.step("reading")
-    _check_closed(path, read(path, shapes))
+    declared = read(path, replace(shapes, keep_open=True))
+    is_open = bool(open_dims(declared))
+    shapes = _sized(declared, shapes, asked) if is_open else shapes
     samples = open_data(
         asked.calibration, read(path, shapes), pictures=asked.pictures, random=asked.random
     )
     range_of(NOTHING_SEEN, asked.method, percentile=asked.percentile)  # checks them
-    lowered = lowered_twice(read(path, shapes), _respelling(asked), NEUTRAL)
+    opening = None
+    if is_open:
+        fixed = {value.name: value.shape for value in read(path, shapes).inputs}
+        opening = lowered_open(declared, fixed, _respelling(asked), NEUTRAL)
+        lowered = opening.lowered
+    else:
+        lowered = lowered_twice(read(path, shapes), _respelling(asked), NEUTRAL)
     _check_names(path, lowered, asked.keep_float)
     with Child(engines=["onnxruntime"]) as child:
         found = _quantized(path, lowered, samples, asked, child)
+    if opening is not None:
+        data, remark = opening.applied(path, found.data)
+        found = replace(found, data=data, remarks=(remark, *found.remarks))
     if target is not None:
         with files.written(target, found.data):
             pass
@@ -199,16 +219,13 @@ NOTHING_SEEN = Observed(
 )
 
 
-def _check_closed(path: Path, graph: Graph) -> None:
-    """A model is observed at sizes of its own."""
-    symbols = open_dims(graph)
-    if symbols:
-        inputs = sorted({name for uses in symbols.values() for name, _ in uses})
-        shown = {v.name: list(v.known_type.shape) for v in graph.inputs if v.name in inputs}
-        raise InvalidRequest(
-            f"{path}: leaves dimensions open: {shown}; say which sizes the calibration data have: "
-            f"--shape '{inputs[0]}=1,3,224,224'"
-        )
+def _sized(declared: Graph, shapes: ShapeRequest, asked: QuantizeRequest) -> ShapeRequest:
+    """The shapes asked for; of what is open besides, the sizes of the data."""
+    if asked.calibration is None and asked.random:
+        found = fitting(declared)
+    else:
+        found = shapes_of(asked.calibration, declared, pictures=asked.pictures)
+    return replace(shapes, shapes={**shapes.shapes, **found})
 
 
 def _check_names(path: Path, lowered: LoweredTwice, names: Sequence[str]) -> None:

@@ -301,6 +301,11 @@ def lowered_twice(
     Raises Unsupported for all refused nodes together.
     """
     preparation.before(source)
+    return twice(source, respell, form)
+
+
+def twice(source: Graph, respell: Callable[[Graph], None], form: Form) -> LoweredTwice:
+    """The same of a graph that is prepared."""
     first, second = (_lowered(source, form) for _ in range(2))
     for one in (first, second):
         respell(one.graph)
