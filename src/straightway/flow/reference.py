@@ -8,6 +8,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel, InvalidRequest, ToolFailed
 from straightway.flow.inputs import Arrays
+from straightway.flow.tolerance import kind_of
 from straightway.run import ort
 from straightway.run.process import Child
 
@@ -100,7 +101,7 @@ def references(oracle: Oracle, sets: Sequence[Arrays]) -> list[Reference]:
     """Run the model without and with onnxruntime's optimisations, on each set.
 
     In this order the child makes two sessions, not two for each set. Raises InvalidModel where
-    onnxruntime refuses the model, InvalidRequest where it refuses the inputs, and ToolFailed for
+    onnxruntime refuses the model, or floats of the right shapes; InvalidRequest where it refuses the inputs, and ToolFailed for
     what it can't do itself, nor can ONNX's evaluator.
     """
     model = oracle.model
@@ -108,6 +109,8 @@ def references(oracle: Oracle, sets: Sequence[Arrays]) -> list[Reference]:
         plain = [oracle.run(arrays) for arrays in sets]
         optimised = plain if oracle.note else [oracle.run(a, optimise=True) for a in sets]
     except InvalidRequest as error:
+        if all(kind_of(array) == "f" for arrays in sets for array in arrays.values()):
+            raise InvalidModel(f"{model}: onnxruntime refuses it: {one_line(error)}") from error
         raise InvalidRequest(
             f"{model}: {error}; if the model is right, give other inputs with --inputs NPZ"
         ) from error

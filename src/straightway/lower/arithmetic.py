@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from straightway.errors import NotYet
 from straightway.ir import Value
 from straightway.lower.broadcast import aligned, spread
 from straightway.lower.builder import Builder
@@ -127,12 +126,14 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
         case(x=run([[-1, 1, -3, 2, 9]], np.int64), y=run([[-3], [5], [0], [16]], np.int64)),
         case(x=run([[-1, 1, 0]], np.int64), y=run([[64], [67], [100]], np.int64)),
         case(x=run([[-3, 2, 9]], np.int32), y=np.array(4, np.int32)),
+        case(x=run([[-3, 2, 9]], np.int32), y=run([[3.0], [0.0], [2.0]])),
+        case(x=run([[3, 2, 9]], np.int64), y=run([[0.5, 40.0, 1.5]])),
+        case(x=run([[3, 2, 9]], np.int64), y=np.array([[0.5, 40.0, 1.5]], np.float32)),
         case(
             x=run([[[[[0.25]], [[2.0]]]]]),
             y=np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3, 1, 1, 1),
         ),
     ],
-    refuses=[case(x=run([[-3, 2, 9]], np.int32), y=(1, 3))],
 )
 def power(g: Builder, x: Value, y: Value, /, axis: int | None = None, broadcast: int = 0) -> Value:
     """Small constant exponents are products, roots and quotients; the others take POW.
@@ -145,7 +146,20 @@ def power(g: Builder, x: Value, y: Value, /, axis: int | None = None, broadcast:
         if special is not None:
             return special
     if is_integer(x) and not is_integer(y):
-        raise NotYet(f"Pow of whole numbers needs a whole exponent; got {y.dtype}")
+        return _real_power(g, x, y)
+    return _plain_power(g, x, y)
+
+
+def _real_power(g: Builder, x: Value, y: Value) -> Value:
+    """Whole numbers to the power of floats: exact where the exponent is whole, else cut off."""
+    whole = _plain_power(g, x, g.cast(y, INT64))
+    if y.const is not None and (y.const == np.floor(y.const)).all():
+        return whole
+    real = converted(g, g.POW(converted(g, x, y.dtype), y), x.dtype)
+    return g.SELECT_V2(g.EQUAL(y, g.FLOOR(y)), whole, real)
+
+
+def _plain_power(g: Builder, x: Value, y: Value) -> Value:
     exponent = converted(g, y, x.dtype)
     if x.dtype == INT64:
         return _long_power(g, x, exponent)

@@ -5,8 +5,9 @@ import numpy as np
 from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
-from straightway.lower.declare import Const, Ints, case, lower, need, run
-from straightway.lower.integers import INT64
+from straightway.lower.declare import Ints, case, lower, need, run
+from straightway.lower.integers import INT32, INT64
+from straightway.lower.looked_up import Given, known_ints
 from straightway.lower.selection import join, part
 from straightway.lower.sets import positions
 
@@ -25,20 +26,26 @@ SCORES = np.array(
     ],
     np.float32,
 )
-NOTHING = np.zeros(1).view(Const)
 NONE = Ints([0])
+LARGEST_BELOW_1 = 1 - 2.0**-23
 
 
 @lower(
     "NonMaxSuppression",
     needs=[
         need(
-            lambda max_output_boxes_per_class: min(max_output_boxes_per_class, default=0) > 0,
+            lambda max_output_boxes_per_class: (
+                min(known_ints(max_output_boxes_per_class) or (1,), default=0) > 0
+            ),
             "max_output_boxes_per_class must be positive; got {max_output_boxes_per_class}",
             kernel="onnx/docs/Operators.md#NonMaxSuppression",
         ),
         need(
-            lambda iou_threshold: 0 <= float(iou_threshold.reshape(-1)[0]) < 1,
+            lambda iou_threshold: (
+                iou_threshold is None
+                or iou_threshold.const is None
+                or 0 <= float(iou_threshold.const.reshape(-1)[0]) < 1
+            ),
             "iou_threshold must be from 0 to below 1; got {iou_threshold}",
             possible=True,
         ),
@@ -65,6 +72,16 @@ NONE = Ints([0])
             max_output_boxes_per_class=np.array([5]),
             center_point_box=1,
         )
+    ]
+    + [
+        case(
+            boxes=run(CORNERS),
+            scores=run(SCORES),
+            max_output_boxes_per_class=run([most], np.int64),
+            iou_threshold=run([overlap]),
+            score_threshold=run([0.12]),
+        )
+        for most, overlap in ((2, 0.5), (9, 1 / 3), (4, 1.0), (9, 0.0))
     ],
     refuses=[
         case(boxes=run(CORNERS), scores=run(SCORES), max_output_boxes_per_class=np.array([0])),
@@ -80,8 +97,8 @@ def non_max_suppression(  # noqa: PLR0917 - the signature is the schema
     g: Builder,
     boxes: Value,
     scores: Value,
-    max_output_boxes_per_class: Ints = NONE,
-    iou_threshold: Const = NOTHING,
+    max_output_boxes_per_class: Given = NONE,
+    iou_threshold: Value | None = None,
     score_threshold: Value | None = None,
     /,
     *,
@@ -94,21 +111,25 @@ def non_max_suppression(  # noqa: PLR0917 - the signature is the schema
     is not less than the next number. The kernel selects a box again and again until it suppresses
     itself (internal/reference/non_max_suppression.h:178), which an empty one never does.
     """
-    limits = (len(max_output_boxes_per_class), iou_threshold.size)
-    if limits != (1, 1) or (score_threshold is not None and score_threshold.known_type.size != 1):
-        raise InvalidModel(f"limits are one number each; got {limits}, {score_threshold}")
+    limits = (max_output_boxes_per_class, iou_threshold, score_threshold)
+    if any(isinstance(limit, Value) and limit.known_type.size != 1 for limit in limits):
+        raise InvalidModel(f"limits are one number each; got {limits}")
     batch, classes, count = scores.shape
     if boxes.shape != (batch, count, 4):
         raise InvalidModel(f"boxes are [batch, boxes, 4] of the scores; got {boxes}, {scores}")
-    most = min(max_output_boxes_per_class[0], count)
+    known = known_ints(max_output_boxes_per_class)
+    most = count if known is None else min(known[0], count)
     corners = _full(g, _corners(g, boxes) if center_point_box else boxes)
-    least = np.nextafter(np.float32(iou_threshold.reshape(-1)[0]), np.float32(np.inf))
+    own_limits = (most, iou_threshold, score_threshold)
     rows, valid = [], []
     for image in range(batch):
         own = g.reshape(part(g, corners, 0, image, 1), (count, 4))
         for kind in range(classes):
             score = g.reshape(part(g, part(g, scores, 0, image, 1), 1, kind, 1), (count,))
-            places, number = _suppressed(g, own, score, (most, least, score_threshold))
+            places, number = _suppressed(g, own, score, own_limits)
+            if known is None and isinstance(max_output_boxes_per_class, Value):
+                allowed = g.cast(g.MINIMUM(max_output_boxes_per_class, count), INT32)
+                number = g.MINIMUM(number, g.reshape(allowed, ()))
             column = g.reshape(g.cast(places, INT64), (most, 1))
             prefix = np.tile(np.array([image, kind], np.int64), (most, 1))
             rows.append(g.CONCATENATION(g.const(prefix), column, axis=1))
@@ -135,10 +156,10 @@ def _full(g: Builder, boxes: Value) -> Value:
 
 
 def _suppressed(
-    g: Builder, boxes: Value, scores: Value, limits: tuple[int, np.floating, Value | None]
+    g: Builder, boxes: Value, scores: Value, limits: tuple[int, Value | None, Value | None]
 ) -> tuple[Value, Value]:
     """Numbers of the boxes that are left, [most], and how many of these count."""
-    most, least, passed = limits
+    most, overlap, passed = limits
     count = scores.shape[0]
     ordered, order = g.TOPK_V2(scores, k=count)
     ranks: Value = g.const(np.arange(count, 0, -1), np.float32)
@@ -146,6 +167,23 @@ def _suppressed(
         good = g.GREATER(ordered, g.reshape(passed, (1,)))
         ranks = g.SELECT_V2(good, ranks, g.const(0, np.float32))
     sorted_boxes = g.GATHER(boxes, order, axis=0)
-    overlap, zero = g.const(least, np.float32), g.const(0, np.float32)
-    places, number = g.NON_MAX_SUPPRESSION_V4(sorted_boxes, ranks, overlap, zero, most=most)
-    return g.GATHER(order, places, axis=0), number
+    least, zero = _next_above(g, overlap), g.const(0, np.float32)
+    places, number = g.NON_MAX_SUPPRESSION_V4(sorted_boxes, ranks, least, zero, most=most)
+    kept = g.GATHER(order, places, axis=0)
+    if overlap is None or overlap.const is not None:
+        return kept, number
+    # no overlap is more than 1: all that pass are left
+    none = g.GREATER_EQUAL(g.reshape(overlap, ()), 1.0)
+    all_of = g.SUM(g.cast(g.GREATER(ranks, 0.0), INT32), axes=(0,), keep_dims=False)
+    passing = g.MINIMUM(all_of, most)
+    return g.SELECT_V2(none, part(g, order, 0, 0, most), kept), g.SELECT_V2(none, passing, number)
+
+
+def _next_above(g: Builder, overlap: Value | None) -> Value:
+    """The least number above a limit; at run time, that whose bits count one more, and below 1."""
+    given = None if overlap is None else overlap.const
+    if overlap is None or given is not None:
+        known = np.float32(0 if given is None else given.reshape(-1)[0])
+        return g.const(np.nextafter(known, np.float32(np.inf)), np.float32)
+    limit = g.reshape(g.MINIMUM(g.MAXIMUM(overlap, 0.0), LARGEST_BELOW_1), ())
+    return g.bits(g.ADD(g.bits(limit, INT32), 1), np.dtype(np.float32))

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from straightway.ir import Value
+from straightway.ir import TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, ZERO, AnyFloat, Ints, case, lower, need, run
+from straightway.lower.looked_up import Axes, Given, known_ints, padded_at_run_time
 from straightway.lower.selection import crop, take
 from straightway.tflite.rows import ROWS
 
@@ -56,6 +57,11 @@ def ints(*numbers: int) -> np.ndarray:
         case(data=(2, 3, 2, 1, 2, 3), pads=ints(0, 1, 0, 0, 0, 2, 0, 0, 1, 0, 0, 0)),
         case(data=(2, 3, 2, 1, 2, 3), pads=ints(1, 2), axes=ints(3), constant_value=run(2.0)),
         case(data=(2, 3), paddings=(0, 1, 2, 0), opset=1),
+        case(data=(2, 3), pads=run([0, 1, 2, -1], np.int64), constant_value=run(7.0)),
+        case(data=(2, 3, 5), pads=run([2, -1], np.int64), axes=run([-1], np.int64)),
+        case(data=(2, 3, 5), pads=run([4, 2], np.int64), axes=ints(2), mode="reflect"),
+        case(data=(2, 5), pads=run([1, 3, 2, 1], np.int64), mode="edge"),
+        case(data=(2, 5), pads=run([3, 6, 1, 2], np.int64), mode="wrap"),
     ],
     refuses=[
         case(data=(2, 3), pads=ints(0, 0, 0, 1), mode="mirror"),
@@ -67,15 +73,29 @@ def pad(
     data: Value,
     /,
     *,
-    pads: Ints = ABSENT,
+    pads: Given = ABSENT,
     paddings: Ints = ABSENT,
     constant_value: Value | None = None,
-    axes: Ints = ABSENT,
+    axes: Given = ABSENT,
     mode: str = "constant",
     value: AnyFloat = ZERO,
+    out: list[TensorType],
 ) -> Value:
     """Negative amounts are cropped first. Mirrored and repeated borders are constant selections."""
-    pads = pads or paddings
+    fill = value if constant_value is None else constant_value
+    known, named = known_ints(pads), known_ints(axes)
+    if known is None or named is None:
+        if g.open_dims:
+            g.need_fixed_size("what comes at run time")
+        return padded_at_run_time(g, data, (pads, axes), out[0].dims, (mode, fill))
+    return _padded(g, data, (known or paddings, named), mode, fill)
+
+
+def _padded(
+    g: Builder, data: Value, given: tuple[Axes, Axes], mode: str, fill: Value | float
+) -> Value:
+    """With known amounts, of the axes named, or of all."""
+    pads, axes = given
     pairs: Pairs = [(0, 0)] * data.rank
     half = len(pads) // 2
     for place, before, after in zip(axes or range(half), pads[:half], pads[half:], strict=True):
@@ -84,7 +104,7 @@ def pad(
     grown = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if mode != "constant":
         return _repeated(g, x, grown, mode)
-    return _filled(g, x, grown, value if constant_value is None else constant_value)
+    return _filled(g, x, grown, fill)
 
 
 def _cropped(g: Builder, x: Value, pairs: Pairs) -> Value:

@@ -1,6 +1,7 @@
 """Ops that give elements another place, shape or type, and change none."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from straightway.lower.broadcast import FLOAT32, spread
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
 from straightway.lower.integers import converted
+from straightway.lower.looked_up import Axes, Given, known_ints, sliced_at_run_time
 from straightway.lower.selection import ascending, crop, every, join, part, repeat
 
 # XNNPACK's delegate splits into two to four parts (xnnpack_delegate.cc: VisitSplitNode).
@@ -151,6 +153,14 @@ def split(
         case(data=(2, 5, 6), starts=(1,), ends=(4,), axes=(1,), opset=9),
         case(data=(2, 5), starts=ints(3), ends=ints(3), axes=ints(1)),
         case(data=LONGS, starts=ints(2, 3), ends=ints(0, 0), axes=ints(1, 2), steps=ints(-1, -2)),
+        case(data=(4, 5), starts=run([-9], np.int64), ends=run([2], np.int64), axes=ints(1)),
+        case(
+            data=(4, 6),
+            starts=run([1, -1], np.int64),
+            ends=run([9, -9], np.int64),
+            axes=run([0, -1], np.int64),
+            steps=run([2, -3], np.int64),
+        ),
     ],
 )
 def slice_(
@@ -158,14 +168,28 @@ def slice_(
     x: Value,
     /,
     *,
-    starts: Ints,
-    ends: Ints,
-    axes: Ints = ABSENT,
-    steps: Ints = ABSENT,
+    starts: Given,
+    ends: Given,
+    axes: Given = ABSENT,
+    steps: Given = ABSENT,
+    out: list[TensorType],
 ) -> Value:
-    """Cut the box out, then keep every step-th, then reverse what runs backwards."""
+    """Cut the box out, then keep every step-th, then reverse what runs backwards.
+
+    What comes at run time has so many steps as the result says, each looked up.
+    """
+    known = [known_ints(given) for given in (starts, ends, axes, steps)]
+    if None in known and not g.open_dims:
+        return sliced_at_run_time(g, x, (starts, axes, steps), out[0].dims)
+    if None in known:
+        g.need_fixed_size("what comes at run time")
+    return _sliced(g, x, [found or () for found in known])
+
+
+def _sliced(g: Builder, x: Value, given: Sequence[Axes]) -> Value:
+    starts, ends, axes, steps = given
     places = [range(size) for size in x.shape]
-    steps = steps or Ints([1] * len(starts))
+    steps = steps or (1,) * len(starts)
     for k, axis in enumerate(axes or range(len(starts))):
         size = x.shape[axis]
         places[counted(axis, x.rank)] = range(size)[starts[k] : ends[k] : steps[k]]

@@ -11,7 +11,9 @@ from straightway.errors import InvalidModel, NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
+from straightway.lower.choice import chosen
 from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
+from straightway.lower.looked_up import Given, known_ints
 from straightway.lower.matrix import linear
 from straightway.lower.window import Span, convolve, no_bias
 
@@ -55,10 +57,16 @@ SIGNAL_RANK = 3
 SIGNAL = run(np.sin(np.arange(60)).reshape(2, 5, 3, 2))
 
 
-def fits_onesided(x: Value, dft_length: Ints, axis: Ints) -> bool:
-    """Whether one side of a spectrum has as many points as its transform back needs."""
-    count = x.shape[counted(axis[0], x.rank)]
-    return not dft_length or dft_length[0] // 2 + 1 == count
+def fits_onesided(x: Value, dft_length: Ints, axis: Given) -> bool:
+    """Whether one side of a spectrum has as many points as its transform back needs, along any axis."""
+    counts = [x.shape[place] for place in places(axis, x.rank)]
+    return not dft_length or all(dft_length[0] // 2 + 1 == count for count in counts)
+
+
+def places(axis: Given, rank: int) -> tuple[int, ...]:
+    """The axis, or all that it may be where it comes at run time; the last are the parts of a number."""
+    known = known_ints(axis)
+    return tuple(range(rank - 1)) if known is None else (counted(known[0], rank),)
 
 
 @lower(
@@ -101,6 +109,8 @@ def fits_onesided(x: Value, dft_length: Ints, axis: Ints) -> bool:
             opset=20,
         ),
         case(input=(2, 5, 1), axis=np.array(1), onesided=1, opset=20),
+        case(input=(2, 5, 5, 1), axis=run(-2, np.int64), opset=20),
+        case(input=(4, 6, 5, 1), axis=run(1, np.int64), onesided=1, opset=20),
     ],
 )
 def discrete_fourier(
@@ -109,27 +119,61 @@ def discrete_fourier(
     dft_length: Ints = ABSENT,
     /,
     *,
-    axis: Ints = BEFORE_LAST,
+    axis: Given = BEFORE_LAST,
     inverse: int = 0,
     onesided: int = 0,
     out: list[TensorType],
 ) -> Value:
-    """A product along the axis; real and imaginary parts lie side by side."""
-    place = counted(axis[0], x.rank)
-    count, parts = x.shape[place], x.shape[-1]
-    real = bool(inverse and onesided)
+    """A product along the axis; real and imaginary parts lie side by side.
+
+    Where the axis comes at run time, one for each that gives such a result.
+    """
+    ways = (bool(inverse), bool(onesided))
+    known = places(axis, x.rank)
+    if len(known) == 1:
+        return _transformed(g, x, known[0], dft_length, ways)
+    made = []
+    for place in known:
+        points, parts = _sizes(x, place, dft_length, ways)[2:]
+        dims = [points if d == place else size for d, size in enumerate(x.shape[:-1])]
+        if (*dims, parts) == out[0].dims:
+            made.append(place)
+    if not made or not isinstance(axis, Value):
+        raise InvalidModel(f"no axis of {x.type} is transformed into {out[0]}")
+    results = [_transformed(g, x, place, dft_length, ways) for place in made]
+    return chosen(g, g.FLOOR_MOD(g.reshape(axis, ()), x.rank), made, results)
+
+
+def _sizes(
+    x: Value, place: int, dft_length: Ints, ways: tuple[bool, bool]
+) -> tuple[int, int, int, int]:
+    """How many numbers go in, of how long a transform, how many come out, and of how many parts."""
+    inverse, onesided = ways
+    count = x.shape[place]
+    real = inverse and onesided
     length = 2 * (count - 1) if real else count
     length = dft_length[0] if dft_length else length
+    points = length // 2 + 1 if onesided and not inverse else length
+    return count, length, points, 1 if real else 2
+
+
+def _transformed(
+    g: Builder, x: Value, place: int, dft_length: Ints, ways: tuple[bool, bool]
+) -> Value:
+    inverse, onesided = ways
+    parts = x.shape[-1]
+    count, length, points, made = _sizes(x, place, dft_length, ways)
+    real = inverse and onesided
     refuse_long(2 * length, parts * count)
-    found = response(count, length, inverse=bool(inverse), onesided=bool(onesided))
+    found = response(count, length, inverse=inverse, onesided=onesided)
     weights = matrix(found, parts, real=real)
     others = [d for d in range(x.rank - 1) if d != place]
     perm = [*others, place, x.rank - 1]
     lead = [x.shape[d] for d in others]
     flat = g.reshape(g.transpose(x, perm), (math.prod(lead), count * parts))
     product = linear(g, flat, g.const(weights, x.dtype), 1)
-    split = g.reshape(product, (*lead, found.shape[-1], 1 if real else 2))
-    return g.reshape(g.transpose(split, np.argsort(perm).tolist()), out[0].dims)
+    split = g.reshape(product, (*lead, points, made))
+    return g.transpose(split, np.argsort(perm).tolist())
 
 
 STEP = np.array(4)

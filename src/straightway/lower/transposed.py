@@ -115,6 +115,13 @@ def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
             "got {win.output_shape} for {x.shape}",
             kernel="onnx/docs/Operators.md#ConvTranspose",
         ),
+        need(
+            lambda win: not (win.auto_pad.startswith("SAME") and any(win.output_padding)),
+            "with auto_pad, output_padding must be 0, since ONNX's shape inference gives another size than "
+            "ONNX Runtime; got {win.output_padding}",
+            remedy="write the pads instead of auto_pad",
+            possible=True,
+        ),
     ],
     samples=[
         case(x=(2, 3, 5, 7), w=wave(3, 4, 3, 3), strides=(2, 3), pads=(1, 0, 0, 1)),
@@ -137,6 +144,13 @@ def spread(g: Builder, w: Value, dilations: Sequence[int]) -> Value:
         case(x=(2, 3, 4, 5, 6, 7), w=wave(3, 4, 2, 2, 2, 2)),
         case(x=(0, 3, 4, 5), w=wave(3, 4, 2, 2)),
         case(x=(2, 3, 4, 5), w=wave(3, 4, 2, 2), output_shape=(3, 4)),
+        case(
+            x=(2, 3, 4, 5),
+            w=wave(3, 4, 2, 2),
+            strides=(2, 2),
+            auto_pad="SAME_UPPER",
+            output_padding=(1, 0),
+        ),
     ],
 )
 def conv_transpose(

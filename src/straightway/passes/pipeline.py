@@ -1,17 +1,27 @@
 """From a graph as ingested to one that is ready to be lowered: typed, folded, without detours.
 
-    fold ─ ( identity ─ broadcast ─ dedup ─ composites ─ padding ─ affine ─ dead )*
+    fold ─ ( implied ─ identity ─ broadcast ─ dedup ─ composites ─ padding ─ affine ─ dead )*
 
 Composites come before scales are folded into weights: the 1/6 of a HardSwish belongs to it, not to the
 convolution after it.
 """
 
 from straightway.ir import Graph
-from straightway.passes import affine, broadcast, composites, dead, dedup, fold, identity, padding
+from straightway.passes import (
+    affine,
+    broadcast,
+    composites,
+    dead,
+    dedup,
+    fold,
+    identity,
+    implied,
+    padding,
+)
 from straightway.passes.types import Otherwise, unknown
 from straightway.remark import Remark
 
-PASSES = (identity, broadcast, dedup, composites, padding, affine, dead)
+PASSES = (implied, identity, broadcast, dedup, composites, padding, affine, dead)
 # Each round feeds on what the one before uncovered; models need two or three.
 MOST_ROUNDS = 8
 

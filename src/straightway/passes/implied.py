@@ -1,0 +1,158 @@
+"""What the declared type of a result says about its operands, where the file says it nowhere else.
+
+before                                                   after
+  %r: ? = ReduceSum(%x, %axes)                             %r: f32[3,1] = ReduceSum(%x, %axes)
+  %y: f32[3,1] = Sqrt(%r)                                  %y: f32[3,1] = Sqrt(%r)
+  %z: f32[1,3,9,6] = Resize(%y, sizes=%runtime)            %z: f32[1,3,9,6] = Resize(%y, sizes=[1,3,9,6])
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from straightway.ir import Graph, Node, TensorType, Value, edit
+from straightway.onnx_io.schema import element_dtype
+from straightway.passes.arguments import RuntimeOperandError, argument, is_onnx, operand
+from straightway.passes.types import nested
+from straightway.remark import Remark
+
+STEP = "passes.implied"
+# their result has the shape of the only tensor, or of the first
+SAME_SHAPE = (
+    "Abs", "Cast", "CastLike", "Ceil", "Exp", "Floor", "Identity", "Log", "Neg", "Reciprocal",
+    "Relu", "Round", "Sigmoid", "Sqrt", "Tanh",
+)  # fmt: skip
+# their result is of the first operand's elements
+SAME_ELEMENTS = (*SAME_SHAPE, "Pad", "Slice", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean")
+NEW_ELEMENTS = ("Cast", "CastLike")
+MOST_BLOCKS = 10_000
+
+
+def run(graph: Graph) -> list[Remark]:
+    """Type what only later values tell, and make constants of sizes that results have."""
+    done = 0
+    for inner in nested(graph):
+        for node in reversed([*inner.nodes]):
+            done += _type_operand(node)
+        for node in [*inner.nodes]:
+            done += _told(inner, node)
+    if not done:
+        return []
+    text = f"{done} types and sizes are those that declared results have"
+    return [Remark(kind="done", step=STEP, text=text, numbers={"values": done})]
+
+
+def _type_operand(node: Node) -> bool:
+    """Give the shape of a result to the operand that it was made of."""
+    source = node.inputs[0] if node.inputs else None
+    kind = node.outputs[0].type if node.outputs else None
+    if source is None or source.producer is None or kind is None or not kind.is_static:
+        return False
+    if not is_onnx(node, *SAME_SHAPE) or (source.type is not None and source.type.is_static):
+        return False
+    dtype = _elements(source) if is_onnx(node, *NEW_ELEMENTS) else kind.dtype
+    if dtype is None or (source.type is not None and source.type.rank != kind.rank):
+        return False
+    source.type = TensorType(dtype=dtype, shape=kind.shape)
+    return True
+
+
+def _elements(value: Value) -> np.dtype | None:
+    """The element type, by what the value is made of."""
+    while value.type is None:
+        maker = value.producer
+        first = maker.inputs[0] if maker is not None and maker.inputs else None
+        if maker is None or first is None or not is_onnx(maker, *SAME_ELEMENTS):
+            return None
+        if is_onnx(maker, "Cast"):
+            return element_dtype(int(argument(maker, "to")))
+        if is_onnx(maker, "CastLike"):
+            like = maker.inputs[1]
+            return None if like is None or like.type is None else like.type.dtype
+        value = first
+    return value.type.dtype
+
+
+def _told(graph: Graph, node: Node) -> bool:
+    """Replace operands of which the result tells the only possible numbers."""
+    kind = node.outputs[0].type if node.outputs else None
+    if kind is None or not kind.is_static:
+        return False
+    try:
+        if is_onnx(node, "Resize"):
+            return _resized(graph, node, kind)
+        if is_onnx(node, "CenterCropPad"):
+            return _cropped(graph, node, kind)
+        return is_onnx(node, "Col2Im") and _joined(graph, node, kind)
+    except RuntimeOperandError:
+        return False
+
+
+def _resized(graph: Graph, node: Node, kind: TensorType) -> bool:
+    """Sizes are those of the result, where each dimension is stretched by itself."""
+    sizes = operand(node, "sizes")
+    if sizes is None or sizes.const is not None:
+        return False
+    if argument(node, "keep_aspect_ratio_policy", "stretch") not in ("stretch", b"stretch"):
+        return False
+    named = argument(node, "axes") or range(kind.rank)
+    found = np.array([kind.dims[axis] for axis in named], np.int64)
+    return _replace(graph, node, sizes, found)
+
+
+def _cropped(graph: Graph, node: Node, kind: TensorType) -> bool:
+    """The shape is that of the result."""
+    shape = operand(node, "shape")
+    if shape is None or shape.const is not None:
+        return False
+    named = argument(node, "axes") or range(kind.rank)
+    found = np.array([kind.dims[axis] for axis in named], shape.dtype)
+    return _replace(graph, node, shape, found)
+
+
+def _joined(graph: Graph, node: Node, kind: TensorType) -> bool:
+    """The image's shape is the result's; of the block's, how many blocks there are may leave only one."""
+    done = False
+    image, block = operand(node, "image_shape"), operand(node, "block_shape")
+    if image is not None and image.const is None:
+        done |= _replace(graph, node, image, np.array(kind.dims[2:], np.int64))
+    x = node.inputs[0]
+    if block is None or block.const is not None or x is None or x.type is None:
+        return done
+    if not x.type.is_static:
+        return done
+    found = [*itertools.islice(_blocks(node, kind.dims, x.type.dims), 2)]
+    if len(found) == 1:
+        done |= _replace(graph, node, block, np.array(found[0], np.int64))
+    return done
+
+
+def _blocks(node: Node, out: tuple[int, ...], dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Shapes of blocks that give as many rows and columns as there are."""
+    image = out[2:]
+    count = len(image)
+    strides = argument(node, "strides") or (1,) * count
+    dilations = argument(node, "dilations") or (1,) * count
+    pads = argument(node, "pads") or (0,) * 2 * count
+    if not out[1] or dims[1] % out[1] or math.prod(image) > MOST_BLOCKS:
+        return
+    taps = dims[1] // out[1]
+    sides = [[k for k in range(1, taps + 1) if taps % k == 0]] * count
+    for block in itertools.product(*sides):
+        fits = [
+            (image[d] + pads[d] + pads[d + count] - (block[d] - 1) * dilations[d] - 1) // strides[d]
+            + 1
+            for d in range(count)
+        ]
+        if math.prod(block) == taps and min(fits) > 0 and math.prod(fits) == dims[2]:
+            yield block
+
+
+def _replace(graph: Graph, node: Node, value: Value, found: np.ndarray) -> bool:
+    constant = edit.constant(graph, found, value.name)
+    for index, given in enumerate(node.inputs):
+        if given is value:
+            edit.set_input(node, index, constant)
+    return True
