@@ -11,8 +11,9 @@ from straightway.ir import TensorType, Value
 from straightway.lower.activation import gelu
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
-from straightway.lower.declare import ONNX_TEXT, Ints, case, lower, need, run
+from straightway.lower.declare import ONNX_TEXT, case, lower, need, run
 from straightway.lower.index import triangle
+from straightway.lower.looked_up import Given
 from straightway.lower.matrix import of_matrices, product, scaled
 from straightway.lower.norm import affine, root_mean_square, standardized
 from straightway.lower.pad import NUMPY_MODES, pad
@@ -267,7 +268,14 @@ def trilu(g: Builder, x: Value, k: Value | None = None, /, upper: int = 1) -> Va
     refuses=[case(data=(2, 3), pads=np.array([0, 0, 0, 1]), mode="mirror")],
 )
 def own_pad(
-    g: Builder, data: Value, pads: Ints, value: Value | None = None, /, mode: str = "constant"
+    g: Builder,
+    data: Value,
+    pads: Given,
+    value: Value | None = None,
+    /,
+    mode: str = "constant",
+    *,
+    out: list[TensorType],
 ) -> Value:
     """ONNX's Pad."""
-    return pad(g, data, pads=pads, constant_value=value, mode=mode)
+    return pad(g, data, pads=pads, constant_value=value, mode=mode, out=out)

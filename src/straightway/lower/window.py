@@ -65,7 +65,8 @@ class Window:
         for d in range(count):
             before, after = pads[d], pads[d + count]
             extent = (kernel[d] - 1) * dilations[d] + 1
-            room = sizes[d] + (max(before + after, 0) if self.auto_pad == "NOTSET" else extent)
+            grown = {"NOTSET": max(before + after, 0), "VALID": 0}.get(self.auto_pad, extent)
+            room = sizes[d] + grown
             if sizes[d] and (outs[d] < 1 or room < extent):
                 raise InvalidModel(f"a window of {kernel[d]} does not fit into {sizes[d]} elements")
             if self.auto_pad != "NOTSET":
