@@ -2,6 +2,8 @@
 
 import errno
 import os
+import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -78,3 +80,29 @@ def test_without_room_on_the_disk_memory_is_used(monkeypatch):
 def test_without_a_folder_for_files_memory_is_used(monkeypatch):
     monkeypatch.delattr(os, "posix_fallocate")
     assert not is_mapped(empty(LARGE.shape, LARGE.dtype))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_array_holds_a_file_open_and_none_outlives_its_use():
+    before = len([*Path("/proc/self/fd").iterdir()])
+    found = [held(LARGE + k) for k in range(20)]
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+    views = [array[1:, ::7].T for array in found]
+    del found
+    for k, view in enumerate(views):
+        np.testing.assert_array_equal(view, (LARGE + k)[1:, ::7].T)
+    del views, view
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    assert "straightway-" not in maps
+
+
+def test_a_process_without_room_for_more_mappings_uses_memory(monkeypatch):
+    class Functions:
+        """What ctypes gives for a library."""
+
+        def __init__(self, *_, **__):
+            self.mmap = type("mmap", (), {"__call__": lambda *_: elements.MAP_FAILED})()
+            self.munmap = type("munmap", (), {})()
+
+    monkeypatch.setattr(elements.ctypes, "CDLL", Functions)
+    assert not is_mapped(held(LARGE))

@@ -16,6 +16,7 @@ from straightway.onnx_io import check, guard
 from straightway.onnx_io.read import array, parse, read
 from straightway.onnx_io.schema import infer_types, schema
 from straightway.onnx_io.vary import is_uniform, varied
+from straightway.onnx_io.weights import Mappings
 
 F4 = np.float32
 
@@ -35,7 +36,7 @@ def test_reading_changes_nothing_and_needs_no_handler(tmp_path, capfd):
 
 def test_weights_beside_the_model_are_mapped(tmp_path):
     model_file = read(beside(offset="0", length="24")(tmp_path))
-    found = array(model_file.graph.initializers["w"].const_value)
+    found = array(model_file.graph.initializers["w"].const_value, Mappings())
     np.testing.assert_array_equal(found.reshape(-1).view(np.uint8), np.arange(24))
 
 

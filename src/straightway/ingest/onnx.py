@@ -15,6 +15,7 @@ from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Graph, Node, Op, Source, TensorType, Value, edit
 from straightway.onnx_io import read as onnx_read
 from straightway.onnx_io.schema import NEWEST_OPSET, check_present, element_dtype
+from straightway.onnx_io.weights import Mappings
 
 STACK_TRACE = "pkg.torch.onnx.stack_trace"
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
@@ -61,6 +62,7 @@ class _Reader:
         self.path = path
         self.opsets = opsets
         self.values: dict[int, Value] = {}
+        self.files = Mappings()
 
     def read_graph(self, source: onnx_ir.Graph) -> Graph:
         """Read inputs, constants, nodes in topological order, outputs."""
@@ -116,7 +118,7 @@ class _Reader:
     def array(self, tensor: onnx_ir.TensorProtocol, name: str) -> np.ndarray:
         """Read the elements of one tensor."""
         try:
-            return onnx_read.array(tensor)
+            return onnx_read.array(tensor, self.files)
         except ValueError as error:
             raise InvalidModel(
                 f"{self.path}: the data of tensor '{name}' do not fit its type "
@@ -178,7 +180,7 @@ class _Reader:
         if isinstance(attr.value, onnx_ir.Graph):
             return self.read_graph(attr.value)
         try:
-            value = onnx_read.attribute(attr)
+            value = onnx_read.attribute(attr, self.files)
         except ValueError as error:
             raise InvalidModel(f"{self.path}: {user}, attribute '{attr.name}': {error}") from error
         if isinstance(value, tuple) and value and isinstance(value[0], onnx_ir.Graph):

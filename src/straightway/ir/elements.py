@@ -5,9 +5,11 @@ large; it is mapped, too, from files without a name, so that the system can writ
 again as it does with any file.
 """
 
+import ctypes
 import mmap
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 # what is smaller is not worth a file
 LARGE_BYTES = 2**20
 PIECE_BYTES = 16 * 2**20
+MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 def empty(shape: tuple[int, ...], dtype: "np.typing.DTypeLike") -> np.ndarray:
@@ -24,12 +27,31 @@ def empty(shape: tuple[int, ...], dtype: "np.typing.DTypeLike") -> np.ndarray:
     if count * made.itemsize < LARGE_BYTES or made.hasobject:
         return np.empty(shape, made)
     try:
-        with tempfile.TemporaryFile(prefix="straightway-") as file:
-            # reserved beforehand: a page that the disk has no room for ends the process
-            os.posix_fallocate(file.fileno(), 0, count * made.itemsize)
-            return np.frombuffer(mmap.mmap(file.fileno(), 0), made).reshape(shape)
-    except (OSError, AttributeError):  # no room, no such folder; macOS can't reserve
+        return np.frombuffer(_mapped(count * made.itemsize), made).reshape(shape)
+    except (OSError, AttributeError):  # no room, no such folder; only POSIX can reserve it
         return np.empty(shape, made)
+
+
+def _mapped(size_bytes: int) -> memoryview:
+    """Memory mapped from a file that is gone with it.
+
+    Python's own `mmap` keeps a descriptor for each, of which a process has a thousand.
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    with tempfile.TemporaryFile(prefix="straightway-") as file:
+        # reserved beforehand: a page that the disk has no room for ends the process
+        os.posix_fallocate(file.fileno(), 0, size_bytes)
+        how = (mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, file.fileno(), 0)
+        address = library.mmap(None, size_bytes, *how)
+    if address == MAP_FAILED:
+        raise OSError(ctypes.get_errno(), "cannot map a file")
+    made = (ctypes.c_char * size_bytes).from_address(address)
+    # not when Python ends: arrays may still be in use then
+    weakref.finalize(made, library.munmap, address, size_bytes).atexit = False
+    return memoryview(made)
 
 
 def held(array: np.ndarray) -> np.ndarray:
@@ -47,7 +69,7 @@ def is_mapped(array: np.ndarray) -> bool:
     """Whether an array is a view of a mapped file."""
     owner: object = array
     while owner is not None:
-        if isinstance(owner, mmap.mmap):
+        if isinstance(owner, (mmap.mmap, ctypes.Array)):
             return True
         owner = owner.obj if isinstance(owner, memoryview) else getattr(owner, "base", None)
     return False

@@ -228,7 +228,7 @@ def _check_external(tensor: onnx.TensorProto, path: Path) -> None:
     where = f"{path}: external data of tensor '{tensor.name}'"
     target = _external_file(entries.get("location", ""), path, where)
     offset = _count(entries.get("offset", "0"), where)
-    needed = _stored_bytes(tensor, where)
+    needed = stored_bytes(tensor, where)
     length = _count(entries.get("length", str(needed)), where)
     if length != needed:
         raise InvalidModel(
@@ -258,6 +258,11 @@ def _external_file(location: str, path: Path, where: str) -> Path:
         raise InvalidModel(f"{where} leaves the model's folder: '{location}'")
     if not is_file:
         raise InvalidModel(f"{where} is missing: '{location}'")
+    if target.stat().st_nlink > 1 and target != path.resolve():
+        raise InvalidModel(
+            f"{where} has a second name (a hard link), and may so be a file from anywhere: "
+            f"'{location}'; copy it"
+        )
     return target
 
 
@@ -270,7 +275,8 @@ def _count(text: str, where: str) -> int:
     return int(text)
 
 
-def _stored_bytes(tensor: onnx.TensorProto, where: str) -> int:
+def stored_bytes(tensor: onnx.TensorProto, where: str) -> int:
+    """How many bytes a tensor's type and shape need; raises InvalidModel for texts, named by `where`."""
     try:
         bits = int(onnx_ir.DataType(tensor.data_type).bitwidth)
     except (ValueError, TypeError) as error:

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir
 
 from straightway.errors import InvalidModel, InvalidRequest, Unsupported
-from straightway.onnx_io import check
+from straightway.onnx_io import check, weights
 
 # It warns of what is refused here; without a handler, Python prints that to stderr.
 logging.getLogger("onnx_ir").addHandler(logging.NullHandler())
@@ -51,7 +51,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def parse(path: Path) -> onnx.ModelProto:
-    """Read the bytes of a model, without a look at what they say.
+    """Read the bytes of a model, without a look at what they say; large tensors stay in the file.
 
     Raises InvalidModel for a file that holds no model, InvalidRequest where no file can be read.
     """
@@ -80,7 +80,8 @@ def _file_bytes(path: Path) -> bytes:
                 f"{path}: {size:,} bytes; a protobuf file holds at most {LARGEST_PROTOBUF_BYTES:,}. "
                 "Save the weights as external data"
             )
-        return path.read_bytes()
+        found = weights.outlined(path) if size >= weights.LARGE_BYTES else None
+        return path.read_bytes() if found is None else found
     except (OSError, ValueError) as error:  # no access, too long a name, a zero byte in it
         reason = getattr(error, "strerror", None) or error
         raise InvalidRequest(f"{path}: cannot be read: {reason}") from error
@@ -120,7 +121,7 @@ def _inlined(model: onnx_ir.Model, path: Path) -> onnx_ir.Model:
 UNREADABLE = (ValueError, TypeError, RuntimeError, OSError, AttributeError, AssertionError)
 
 
-def array(tensor: onnx_ir.TensorProtocol) -> np.ndarray:
+def array(tensor: onnx_ir.TensorProtocol, files: weights.Mappings) -> np.ndarray:
     """Return a tensor's elements without a copy where the file allows it.
 
     Raises ValueError where the data do not fit the declared shape.
@@ -128,16 +129,18 @@ def array(tensor: onnx_ir.TensorProtocol) -> np.ndarray:
     if tensor.dtype == onnx_ir.DataType.STRING:
         return np.array(tensor.numpy(), dtype=object)
     try:
+        if isinstance(tensor, onnx_ir.ExternalTensor):
+            return files.array(tensor)
         return np.asarray(tensor.numpy())
     except UNREADABLE as error:
         raise ValueError(_first_line(error)) from error
 
 
-def attribute(attr: onnx_ir.Attr) -> Any:
+def attribute(attr: onnx_ir.Attr, files: weights.Mappings) -> Any:
     """Turn an attribute into plain Python, tensors into arrays; subgraphs stay onnx_ir's."""
     kind = onnx_ir.AttributeType
     if attr.type == kind.TENSOR:
-        return array(attr.value)
+        return array(attr.value, files)
     if attr.type in (kind.INTS, kind.FLOATS, kind.STRINGS, kind.GRAPHS):
         return tuple(attr.value)
     return attr.value
