@@ -103,3 +103,14 @@ def test_what_is_not_finite_is_told_and_left_out():
 def test_unknown_methods_are_refused(wrong):
     with pytest.raises(InvalidRequest, match="got"):
         range_of(observed([1.0]), **wrong)
+
+
+def test_what_makes_no_difference_takes_no_bits():
+    """Half of the values lie far below what an activation tells apart."""
+    rng = np.random.default_rng(8)
+    far = np.concatenate([rng.normal(-200, 20, 5000), rng.uniform(-3, 2, 5000)])
+    low, high = range_of(observed(far), "mse", within=(-3.0, np.inf))
+    assert -3 <= low < -2.8
+    assert 1.8 < high <= 2
+    assert range_of(observed(far), "mse")[0] < -100
+    assert range_of(observed(far), "minmax", within=(-3.0, np.inf))[0] == -3

@@ -30,7 +30,8 @@ Random = Annotated[
     int, typer.Option("--random", metavar="N", help="Without data: N made-up inputs, for a trial.")
 ]
 Method = Annotated[
-    str, typer.Option(help="How ranges follow from the data: minmax, percentile, mse, entropy.")
+    str,
+    typer.Option(help="How ranges follow from the data: auto, minmax, percentile, mse, entropy."),
 ]
 Percentile = Annotated[float, typer.Option(help="The share that --method percentile covers.")]
 Mean = Annotated[str | None, typer.Option(metavar="M[,M,M]", help="Of pictures from 0 to 1.")]

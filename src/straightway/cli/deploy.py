@@ -58,7 +58,7 @@ def command(
     int8: Annotated[bool, typer.Option("--int8", help="Quantize first; needs data.")] = False,
     calibration: Calibration = None,
     random: Random = 0,
-    method: Method = "minmax",
+    method: Method = "auto",
     percentile: Percentile = 99.99,
     mean: Mean = None,
     std: Std = None,

@@ -52,7 +52,7 @@ def command(
     ],
     calibration: Calibration = None,
     random: Random = 0,
-    method: Method = "minmax",
+    method: Method = "auto",
     percentile: Percentile = 99.99,
     mean: Mean = None,
     std: Std = None,

@@ -1,6 +1,5 @@
 """`quantize`: a float ONNX model and typical inputs in, a model that rounds as TFLite does out."""
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from straightway.flow.calibration import Pictures, Sample, Samples, open_data, s
 from straightway.flow.convert import Step, quiet
 from straightway.flow.reopening import lowered_open
 from straightway.flow.resumption import observer
+from straightway.flow.surprises import FAR, is_constant, surprises
 from straightway.flow.translate import (
     Form,
     LoweredTwice,
@@ -25,18 +25,31 @@ from straightway.flow.translate import (
     read,
     translate,
 )
+from straightway.flow.tuning import (
+    AUTO,
+    Recipe,
+    Trial,
+    best,
+    equalized,
+)
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph, Node, Value
 from straightway.onnx_io.write import to_bytes
-from straightway.quant import assignment, equalize, filters, respelling, rounded_model
+from straightway.quant import (
+    assignment,
+    filters,
+    respelling,
+    rounded_model,
+)
 from straightway.quant.assignment import Asked, Assignment, Range
 from straightway.quant.edges import FLOAT32
+from straightway.quant.fitting import fitted
+from straightway.quant.needed import needed
 from straightway.quant.placement import Errors
-from straightway.quant.ranges import PERCENTILE, range_of
+from straightway.quant.ranges import EVERYTHING, PERCENTILE, range_of
 from straightway.quant.scheme import INT8
 from straightway.quant.spelling import INT16_OPSET, OPSET
 from straightway.remark import Remark
-from straightway.run import ort
 from straightway.run.observe import Observed, Observer
 from straightway.run.process import Child
 from straightway.targets import known
@@ -58,8 +71,9 @@ class QuantizeRequest:
     """What the user asks of a quantization.
 
     `calibration`: a folder, an .npz file, "module:function" or a function; without it `random` inputs
-    are made up. `method`: how the range follows from what was seen. `keep_float`: nodes that stay in
-    floats. `per_channel`: a scale for each channel of weights, else one for all.
+    are made up. `method`: how the range follows from what was seen; "auto" tries three on samples held
+    out. `fit`: weights are rounded, and biases corrected, by what was seen, where that is better.
+    `keep_float`: nodes that stay in floats. `per_channel`: a scale for each channel of weights, else one for all.
     `equalize`: channels of unlike ranges are scaled first. `max_loss`: the greatest error of an output
     of floats over the output, each its root mean square; what must stay in floats therefore is found.
     `resume`: a file in which what was observed is kept, and from which a later run goes on.
@@ -71,7 +85,8 @@ class QuantizeRequest:
     calibration: "str | Path | Callable[[], Iterable[object]] | None" = None
     random: int = 0
     pictures: Pictures | None = None
-    method: str = "minmax"
+    method: str = AUTO
+    fit: bool = True
     percentile: float = PERCENTILE
     per_channel: bool = True
     equalize: bool = False
@@ -175,7 +190,8 @@ def quantize(
     samples = open_data(
         asked.calibration, read(path, shapes), pictures=asked.pictures, random=asked.random
     )
-    range_of(NOTHING_SEEN, asked.method, percentile=asked.percentile)  # checks them
+    if asked.method != AUTO:
+        range_of(NOTHING_SEEN, asked.method, percentile=asked.percentile)  # checks them
     opening = None
     if is_open:
         fixed = {value.name: value.shape for value in read(path, shapes).inputs}
@@ -240,7 +256,7 @@ def _quantized(
 ) -> Quantization:
     source, graph = lowered.source, lowered.lowered.graph
     asked.step("equalizing channels")
-    evened = _equalize(lowered, samples, child) if asked.equalize else []
+    evened = equalized(lowered, samples, child) if asked.equalize else []
     plain = rounded_model.floats_of(source, lowered.lowered)
     with files.scratch("float.onnx", to_bytes(plain.graph, OPSET, {})) as float_path:
         asked.step("observing")
@@ -248,13 +264,22 @@ def _quantized(
         groups = [[plain.names[v] for v in group] for group in _groups(values)]
         seen, first = _observe(observer(child, float_path, groups, asked.kept()), samples, asked)
         stray = surprises(seen, first)
+        recipe = Recipe(method=asked.method, fit=asked.fit)
+        tried: list[Remark] = []
+        found: dict[Node, np.ndarray] = {}
+        if asked.method == AUTO or asked.fit:
+            trial = Trial(child=child, path=float_path, lowered=lowered, plain=plain)
+            found, held = trial.rows(samples) if asked.fit else ({}, [])
+            rounder = Rounder(lowered=lowered, plain=plain, seen=seen, asked=asked, rows=found)
+            asked.step("trying ranges and weights")
+            recipe, tried = best(trial, held or first, recipe, rounder.tried)
+        asked = replace(asked, method=recipe.method, fit=recipe.fit)
         ends = _cut_off(seen, {v.name: plain.names[v] for v in graph.inputs}, asked)
         if ends:  # what follows never sees the values that the inputs' ranges leave out
             asked.step("observing without stray inputs")
             again = observer(child, float_path, groups, asked.kept(".cut"))
             seen, _ = _observe(again, clipped(samples, ends), asked)
-        ranges = {v.name: asked_range(seen, plain.names[v], asked) for v in plain.names}
-        rounder = Rounder(lowered=lowered, ranges=ranges, asked=asked)
+        rounder = Rounder(lowered=lowered, plain=plain, seen=seen, asked=asked, rows=found)
 
         def compared(given: Assignment) -> Rounded:
             stored, made = rounder.made(given)
@@ -273,30 +298,43 @@ def _quantized(
         data=done.data,
         calibration=samples.description,
         is_random=samples.is_random,
-        is_constant=_is_constant(seen, [plain.names[v] for v in graph.inputs]),
+        is_constant=is_constant(seen, [plain.names[v] for v in graph.inputs]),
         samples=len(first) if samples.count == 0 else samples.count,
         stored=len(done.given.schemes),
         accuracy=done.accuracy,
         borders=_borders(done, asked.device),
         floats={node.name: why for node, why in done.given.floats.items()},
-        remarks=(*evened, *stray, *done.remarks),
+        remarks=(*evened, *stray, *tried, *done.remarks),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounder:
-    """Rounds a lowered graph by what was observed."""
+    """Rounds a lowered graph by what was observed of it as floats; `rows` are those of each op's operand."""
 
     lowered: LoweredTwice
-    ranges: Mapping[str, Range]
+    plain: rounded_model.Model
+    seen: Mapping[str, Observed]
     asked: QuantizeRequest
+    rows: Mapping[Node, np.ndarray] = field(default_factory=dict)
+
+    def tried(self, recipe: Recipe) -> bytes:
+        """The model by a recipe."""
+        asked = replace(self.asked, method=recipe.method, fit=recipe.fit)
+        one = replace(self, asked=asked)
+        return to_bytes(one.made(one.assigned())[1].graph, asked.opset, {})
 
     def assigned(self, errors: Errors | None = None) -> Assignment:
         """Schemes of values; with `errors`, what loses too much stays in floats."""
-        lowered = self.lowered
+        lowered, names = self.lowered, self.plain.names
+        told = needed(lowered.lowered.graph)
+        ranges = {
+            v.name: asked_range(self.seen, names[v], self.asked, told.get(v, EVERYTHING))
+            for v in names
+        }
         return assignment.assign(
             lowered.lowered.graph,
-            self.ranges,
+            ranges,
             lowered.hidden,
             lowered.lowered.makers,
             Asked(dtype=self.asked.stored_as, keep_float=frozenset(self.asked.keep_float)),
@@ -313,6 +351,8 @@ class Rounder:
             per_channel=self.asked.per_channel and device.per_channel,
             single_scale=device.single_scale,
         )
+        if self.asked.fit:
+            stored = fitted(stored, given, self.rows)
         return stored, rounded_model.rounded(self.lowered.source, lowered, given, stored)
 
 
@@ -367,36 +407,13 @@ def _nothing_left(allowed: float) -> NoReturn:
     raise Bug(f"with nothing rounded, a model still loses more than {allowed:.3g}")
 
 
-def _equalize(lowered: LoweredTwice, samples: Samples, child: Child) -> list[Remark]:
-    """Bring channels to like ranges, by the first samples."""
-    graph = lowered.lowered.graph
-    found = equalize.chains(graph)
-    if not found:
-        return []
-    plain = rounded_model.floats_of(lowered.source, lowered.lowered)
-    names = {chain.value: plain.names[chain.value] for chain in found if chain.value in plain.names}
-    peaks: dict[Value, np.ndarray] = {}
-    with files.scratch("float.onnx", to_bytes(plain.graph, OPSET, {})) as path:
-        for sample in itertools.islice(samples, MOST_COMPARED):
-            call = ort.run(
-                path,
-                sample.inputs,
-                outputs=list(names.values()),
-                extra_outputs=list(names.values()),
-            )
-            arrays = child.call(call)
-            for value, name in names.items():
-                others = tuple(k for k in range(value.rank) if k != 1)
-                most = np.abs(arrays[name]).max(others)
-                peaks[value] = np.maximum(peaks.get(value, 0.0), most)
-    return equalize.run(graph, found, peaks)
-
-
-def asked_range(seen: Mapping[str, Observed], name: str, asked: QuantizeRequest) -> Range:
+def asked_range(
+    seen: Mapping[str, Observed], name: str, asked: QuantizeRequest, within: Range = EVERYTHING
+) -> Range:
     """The range of a value by the method asked for; nothing where it was not seen."""
     if name not in seen:
         return 0.0, 0.0
-    return range_of(seen[name], asked.method, percentile=asked.percentile)
+    return range_of(seen[name], asked.method, percentile=asked.percentile, within=within)
 
 
 def _cut_off(
@@ -437,12 +454,6 @@ def _observe(
     return watch.result(), first
 
 
-def _is_constant(seen: Mapping[str, Observed], names: Sequence[str]) -> bool:
-    """Whether each input of floats is one number everywhere."""
-    found = [seen[name] for name in names if name in seen]
-    return bool(found) and all(one.low == one.high and one.elements > 1 for one in found)
-
-
 def _groups(values: Sequence[Value]) -> Iterable[list[Value]]:
     """Runs of values that fit in memory together."""
     total = 0
@@ -455,40 +466,6 @@ def _groups(values: Sequence[Value]) -> Iterable[list[Value]]:
         group.append(value)
         total += size
     yield group
-
-
-def surprises(seen: Mapping[str, Observed], first: Sequence[Sample]) -> list[Remark]:
-    """Values that are never finite, or the same everywhere, or far out in one sample."""
-    found = []
-    labels = dict(enumerate(sample.label for sample in first))
-    for name, one in seen.items():
-        if one.not_finite:
-            where = labels.get(one.not_finite_sample, f"sample {one.not_finite_sample}")
-            text = f"'{name}' has {one.not_finite:,} elements that are not finite, first in {where}"
-        elif one.low == one.high and one.elements > 1:
-            text = f"'{name}' is {one.low:.6g} everywhere in the calibration data"
-        else:
-            text = _outlier(name, one, labels)
-        if text:
-            found.append(Remark(kind="missed", step=STEP, text=text))
-    return found
-
-
-# a range ten times wider than all but one in ten thousand elements need
-FAR = 10.0
-
-
-def _outlier(name: str, one: Observed, labels: Mapping[int, str]) -> str:
-    low, high = range_of(one, "percentile")
-    whole, usual = one.high - min(one.low, 0), high - low
-    if usual <= 0 or whole < FAR * usual:
-        return ""
-    sample = one.high_sample if abs(one.high) >= abs(one.low) else one.low_sample
-    where = labels.get(sample, f"sample {sample}")
-    return (
-        f"'{name}' reaches from {one.low:.4g} to {one.high:.4g}, though 99.98 % of it lies from "
-        f"{low:.4g} to {high:.4g}; the farthest is in {where}. --method percentile leaves it out"
-    )
 
 
 def _floats(floats: Mapping[Node, str]) -> list[Remark]:

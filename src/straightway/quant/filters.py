@@ -1,7 +1,7 @@
 """Weights of every op in eight bits, a scale for each channel, and biases that fit beside them."""
 
 from collections.abc import Mapping, Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,14 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The filters of a graph, by node; what was done to them."""
+    """The filters of a graph, by node; what was done to them.
+
+    `shifts` belong to the biases of ops that have none: what adds a constant to their results takes them.
+    """
 
     by_node: Mapping[Node, Filter]
     remarks: tuple[Remark, ...]
+    shifts: Mapping[Node, np.ndarray] = field(default_factory=dict)
 
     def of(self, node: Node, place: int) -> tuple[np.ndarray, Quant]:
         """Weights (place 1) or bias (2) of a node."""

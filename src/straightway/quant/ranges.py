@@ -6,7 +6,9 @@ whose rounded distribution tells most of the original (least Kullback-Leibler di
 "8-bit inference with TensorRT", S. Migacz, GTC 2017).
 """
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from straightway.run.observe import Observed
 Range = tuple[float, float]
 Floats = NDArray[np.float64]
 LEVELS = 256
+EVERYTHING: Range = (-math.inf, math.inf)
 PERCENTILE = 99.99
 # The ranges that "mse" tries: so many shares of each side, from this one up, closer where small: one
 # stray value may be hundreds of times as far out as the rest.
@@ -24,8 +27,16 @@ MSE_STEPS, LEAST_SHARE = 96, 2.0**-10
 ENTROPY_STEPS = 96
 
 
-def range_of(seen: Observed, method: str = "minmax", *, percentile: float = PERCENTILE) -> Range:
+def range_of(
+    seen: Observed,
+    method: str = "minmax",
+    *,
+    percentile: float = PERCENTILE,
+    within: Range = EVERYTHING,
+) -> Range:
     """The lowest and highest value to represent, always within what was seen, always with zero.
+
+    What lies outside `within` makes no difference to anyone, and counts as its end.
 
     Raises InvalidRequest for an unknown method or a percentile that is none. A tensor of which
     nothing finite was seen has the range (0, 0).
@@ -36,8 +47,23 @@ def range_of(seen: Observed, method: str = "minmax", *, percentile: float = PERC
         raise InvalidRequest(f"a percentile is above 50 and at most 100; got {percentile}")
     if not seen.elements:
         return 0.0, 0.0
+    seen = _cut(seen, within)
     low, high = METHODS[method](seen, percentile)
     return min(max(low, seen.low), 0.0), max(min(high, seen.high), 0.0)
+
+
+def _cut(seen: Observed, within: Range) -> Observed:
+    """What was seen, had it been clipped."""
+    low, high = max(seen.low, within[0]), min(seen.high, within[1])
+    if (low, high) == (seen.low, seen.high) or low >= high:
+        return seen
+    histogram, middles = seen.histogram.copy(), _middles(seen)
+    first, last = np.searchsorted(middles, (low, high)).clip(0, len(middles) - 1)
+    below, above = histogram[:first].sum(), histogram[last + 1 :].sum()
+    histogram[:first], histogram[last + 1 :] = 0, 0
+    histogram[first] += below
+    histogram[last] += above
+    return replace(seen, low=low, high=high, histogram=histogram)
 
 
 def _extremes(seen: Observed, _: float) -> Range:

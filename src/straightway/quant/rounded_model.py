@@ -17,7 +17,7 @@ from straightway.quant.filters import Filters
 from straightway.quant.scheme import INT8, Scheme, stored_scheme
 from straightway.quant.spelling import INT16_OPSET, OPSET, Writer
 from straightway.remark import Remark
-from straightway.tflite.rows import ROWS
+from straightway.tflite.rows import ROWS, Row
 
 STEP = "quant.model"
 NOTHING = Assignment(schemes={}, anew={}, floats={}, remarks=())
@@ -160,13 +160,32 @@ class _Maker:
                 found.append(None if value is None else self.env[value])
             elif integer and row.quant == "weights" and self.filters is not None:
                 found.append(self.weights(node, place))
-            elif integer and value.dtype == FLOAT32 and row.quant != "same":
+            elif integer and value.dtype == FLOAT32 and self.is_rounded(node, row):
                 found.append(self.constant(value, self.stored_as(node)))
             elif place == 1 and spelling.weights_perm(node):
                 found.append(self.plain(value, spelling.weights_perm(node)))
+            elif (shift := self.shift(node)) is not None:
+                array = np.asarray(value.const) + shift.astype(np.float32)
+                found.append(edit.constant(self.graph, array, value.name))
             else:
                 found.append(self.plain(value))
         return found
+
+    def is_rounded(self, node: Node, row: Row) -> bool:
+        """Whether constants beside an op's operand are eight bits; what becomes a bias is not."""
+        given = [v for v in node.operands() if v.const is None and v.dtype == FLOAT32]
+        return row.quant != "same" and all(v in self.assignment.schemes for v in given)
+
+    def shift(self, node: Node) -> np.ndarray | None:
+        """What the bias that an op adds to a product takes up besides, aligned to the result."""
+        makers = [v.producer for v in node.operands() if v.const is None]
+        maker = makers[0] if len(makers) == 1 and node.op.name == "ADD" else None
+        if self.filters is None or maker is None or maker not in self.filters.shifts:
+            return None
+        if maker.output in self.assignment.schemes:
+            return None
+        behind = maker.output.rank - 1 - int(maker.attrs.get("axis", maker.output.rank - 1))
+        return self.filters.shifts[maker].reshape(-1, *[1] * behind)
 
     def plain(self, value: Value, perm: tuple[int, ...] | None = None) -> Value:
         """A constant as it is."""

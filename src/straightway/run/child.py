@@ -27,6 +27,8 @@ _VERBS: Mapping[str, tuple[str, str]] = {
     "onnx.observe": ("observe_engine", "add"),
     "onnx.observed": ("observe_engine", "result"),
     "onnx.resume": ("observe_engine", "resume"),
+    "onnx.draw": ("rows_engine", "add"),
+    "onnx.drawn": ("rows_engine", "result"),
     "micro.run": ("micro_engine", "run"),
     "race": ("race_engine", "race"),
     "peak": ("peak_engine", "measure"),
@@ -38,7 +40,7 @@ ERRORS: Mapping[str, type[StraightwayError]] = {
 
 
 # These keep a model for the next request; memory is for one engine's at a time.
-_KEEPERS = ("onnx_engine", "observe_engine", "tflite_engine")
+_KEEPERS = ("onnx_engine", "observe_engine", "rows_engine", "tflite_engine")
 
 
 def _engine(module: str, function: str) -> Any:
