@@ -79,6 +79,14 @@ InputOutputType = Annotated[
         "int16; by default as the target has them.",
     ),
 ]
+Weights = Annotated[
+    str,
+    typer.Option(
+        "--weights",
+        help="How weights of ops that compute with floats are stored: float32, float16, int8, or int4 "
+        "(matrix products; int8 elsewhere).",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 

@@ -15,6 +15,7 @@ from straightway.cli.app import (
     Json,
     Shapes,
     Target,
+    Weights,
     app,
     errors,
     print_json,
@@ -27,7 +28,7 @@ from straightway.cli.conversions import border_lines
 from straightway.report.quantity import plural, shortened
 
 # of the remarks, what became of inputs and outputs is told at once
-STEPS = ("domains.images", "quant.ends")
+STEPS = ("quant.weights_only", "flow.stored_weights", "domains.images", "quant.ends")
 # and why nothing was compared
 LIMITS = "flow.limits"
 ENGINES = ("litert", "onnxruntime")
@@ -44,6 +45,7 @@ def command(
     io: InputOutput = "keep",
     io_type: InputOutputType = "",
     target: Target = "litert",
+    weights: Weights = "float32",
     inputs: Inputs = None,
     verify: Annotated[
         bool | None,
@@ -70,6 +72,7 @@ def command(
             io=io.lower(),
             io_type=io_type.lower(),
             target=target,
+            weights=weights.lower(),
             inputs=inputs,
             step=step,
         )

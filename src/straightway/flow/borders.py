@@ -29,7 +29,7 @@ class Border:
 
 
 def borders(made: Translation, floats: Mapping[str, str] | None = None) -> tuple[Border, ...]:
-    """Every QUANTIZE and DEQUANTIZE of a written graph, in the file's order.
+    """Every QUANTIZE and DEQUANTIZE of a written graph, in the file's order, but for those of constants.
 
     `floats` says of nodes why they compute with floats, where whoever rounded the model knows.
     """
@@ -37,7 +37,11 @@ def borders(made: Translation, floats: Mapping[str, str] | None = None) -> tuple
     graph = made.layout.graph
     tell = _Teller(graph=graph, known=known, floats=floats or {})
     indices = made.written.operators
-    found = [node for node in graph.nodes if is_op(node, "QUANTIZE", "DEQUANTIZE")]
+    found = [
+        node
+        for node in graph.nodes
+        if is_op(node, "QUANTIZE", "DEQUANTIZE") and node.operands()[0].const is None
+    ]
     return tuple(tell.border(node, indices.get(node, -1)) for node in found)
 
 

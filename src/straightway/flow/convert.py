@@ -22,6 +22,7 @@ from straightway.flow.open import Opened, Options, translate_open
 from straightway.flow.reference import Oracle
 from straightway.flow.respelled import answered, asked_again
 from straightway.flow.rounded import roundings, verify_rounded
+from straightway.flow.stored_weights import check_kind, shrunk
 from straightway.flow.translate import Form, Translation, form_for, read, translate
 from straightway.flow.twin import needs_twin, with_twin
 from straightway.flow.verify import Feed, Verification, mismatch, verify_file
@@ -52,6 +53,7 @@ class Request:
     .npz to compare on instead of seeded arrays. Dimensions that `dims` and `shapes` don't fix stay
     open. `target` is a name of `targets.known`; `io_type` what inputs and outputs that the model
     rounds are ("float", "integer", "int8", "uint8", "int16"), by default as the target has them.
+    `weights`: "float16", "int8" or "int4" stores those of ops that compute with floats in fewer bits.
     `step` is told what is being done.
     """
 
@@ -62,10 +64,12 @@ class Request:
     seeds: Sequence[int] = SEEDS
     target: str = known.DEFAULT
     io_type: str = ""
+    weights: str = "float32"
     step: Step = quiet
 
     def __post_init__(self) -> None:
         """Check what can be checked without the model."""
+        check_kind(self.weights)
         ShapeRequest(dims=self.dims, shapes=self.shapes)  # checks them
         if self.io not in ("keep", "nhwc"):
             raise InvalidRequest(f"io is 'keep' or 'nhwc'; got {self.io!r}")
@@ -156,7 +160,7 @@ def convert(
     """Convert an ONNX model to a TFLite file, and prove that it computes the same numbers.
 
     `options` are the fields of `Request` (`dims`, `shapes`, `io`, `inputs`, `seeds`, `target`,
-    `io_type`, `step`).
+    `io_type`, `weights`, `step`).
     A file too large for a flatbuffer is compared if `verify` says so, any other unless it is False:
     the engines hold its weights several times. Raises InvalidModel, Unsupported (all refused nodes together), Mismatch (the file is kept under
     another name), ToolFailed, InvalidRequest. Nothing is written unless all is well.
@@ -170,7 +174,7 @@ def convert(
         source = read(path, asked.declared)
         asked.step("converting")
         if verify is False:
-            return _finish(path, target, translated(path, source, asked), None)
+            return _stored_as(asked.weights, path, target, translated(path, source, asked), None)
         with ExitStack() as stack:
             # it starts while the model is converted
             engines = child or stack.enter_context(Child(engines=ENGINES))
@@ -178,9 +182,11 @@ def convert(
             if verify is None:
                 told = limits.unverified(made.translation.written, path, target)
                 if told:
-                    return _finish(path, target, made.translation.telling(told), None)
+                    return _stored_as(
+                        asked.weights, path, target, made.translation.telling(told), None
+                    )
             proof = _proof(path, source, asked, made, engines)
-            return _finish(path, target, made.translation, proof)
+            return _stored_as(asked.weights, path, target, made.translation, proof)
 
 
 @contextmanager
@@ -271,6 +277,24 @@ class Proof:
     def measured(self) -> Arrays:
         """The inputs to measure on: where sizes are open, those that no sample had."""
         return self.sets[-1 if self.sizes else 0]
+
+
+def _stored_as(
+    weights: str, path: Path, target: Path | None, translation: Translation, proof: Proof | None
+) -> Conversion:
+    """Write and verify; with other weights than float32, the file of those is verified first."""
+    if weights == "float32":
+        return _finish(path, target, translation, proof)
+    plain = _finish(path, None, translation, proof)
+    feeds = [] if proof is None else [stored_inputs(translation, a) for a in proof.sets]
+    made = shrunk(translation, weights, None if proof is None else proof.child, feeds)
+    found = made.told(plain.verification)
+    if found is not None and not found.equal:
+        raise mismatch(path, None, found)
+    if target is not None:
+        with files.written(target, made.translation.written):
+            pass
+    return replace(plain, path=target, translation=made.translation, verification=found)
 
 
 def _finish(

@@ -245,7 +245,7 @@ class _Writer:
                 made.shapeSignature = np.array(signature, np.int32)
             made.hasRank = True
             made.type = getattr(schema.TensorType, ELEMENT_TYPES[value.dtype.name])
-            made.buffer = 0 if value.const is None else self.buffer(value.const)
+            made.buffer = 0 if value.const is None else self.buffer(packed(value.const))
             made.quantization = _quantization(value)
             body.tensors[value] = len(body.table.tensors)
             body.table.tensors.append(made)
@@ -327,3 +327,11 @@ def _quantization(value: Value) -> Any:
     made.zeroPoint = np.atleast_1d(np.asarray(value.quant.zero_point, np.int64))
     made.quantizedDimension = value.quant.axis or 0
     return made
+
+
+def packed(array: np.ndarray) -> np.ndarray:
+    """The bytes of a constant: of int4, two elements share one, the first its lower half."""
+    if array.dtype.name != "int4":
+        return array
+    halves = np.pad(array.astype(np.int8).reshape(-1).view(np.uint8) & 15, (0, array.size % 2))
+    return np.asarray(halves[0::2] | (halves[1::2] << 4), np.uint8)
