@@ -22,6 +22,7 @@ from straightway.lower.interpolation import (
     tflite_bilinear,
     tflite_nearest,
 )
+from straightway.lower.resize_run_time import resized_at_run_time
 from straightway.lower.selection import take
 
 # Weights that differ by less come from the same formula, rounded otherwise in float32.
@@ -75,6 +76,18 @@ class Extent:
         )
 
 
+def at_run_time(scales: object) -> bool:
+    """Whether scales are an operand that is no constant, nor left out by having no elements."""
+    return isinstance(scales, Value) and scales.const is None and scales.shape != (0,)
+
+
+def numbers(scales: object) -> np.ndarray:
+    """Scales as an array, empty where they are left out."""
+    if isinstance(scales, Value):
+        return NOTHING if scales.const is None else scales.const
+    return NOTHING if scales is None else np.asarray(scales)
+
+
 def of_opset(how: Interpolation, opset: int) -> Interpolation:
     """Before opset 11 there was one way only."""
     if opset >= 11:
@@ -121,13 +134,14 @@ IMAGE = (2, 3, 4, 6)
         ),
         need(
             lambda x, how, extent, scales, sizes, roi, out, node: (
-                not any(
+                at_run_time(scales)
+                or not any(
                     of_opset(how, node.op.version).is_ambiguous(axis)
-                    for axis in extent.stretches(x, out[0], scales, sizes, roi)
+                    for axis in extent.stretches(x, out[0], numbers(scales), sizes, roi)
                 )
             ),
-            "sizes and scales must be such that ONNX's reference and ONNX Runtime agree; got scales "
-            "{scales} for {x.shape}, {how.coordinate_transformation_mode}",
+            "sizes and scales must be such that ONNX's reference and ONNX Runtime agree; got {x.type} for "
+            "{out[0]}, {how.coordinate_transformation_mode}",
             remedy="give sizes instead of scales",
             possible=True,
         ),
@@ -147,6 +161,15 @@ IMAGE = (2, 3, 4, 6)
             extrapolation_value=10.0,
         ),
         case(x=IMAGE, scales=np.array([1, 1, 0.5, 2], np.float32), opset=10),
+        case(x=IMAGE, scales=run([1, 1, 2.5, 0.5]), mode="linear"),
+        case(x=IMAGE, scales=run([0.7, 3]), axes=(3, 2), mode="cubic", exclude_outside=1),
+        case(
+            x=IMAGE,
+            scales=run([1, 1, 0.6, 1.5]),
+            coordinate_transformation_mode="half_pixel_symmetric",
+            nearest_mode="ceil",
+        ),
+        case(x=IMAGE, scales=run([1, 1, 0.5, 2]), opset=10),
     ],
     refuses=[
         case(x=(2, 0, 4, 6), scales=np.array([1, 1, 2, 2], np.float32)),
@@ -175,13 +198,17 @@ def resize(
     how: Interpolation,
     extent: Extent,
     roi: Value | None = None,
-    scales: Const = NOTHING,
+    scales: Value | None = None,
     sizes: Const = NOTHING,
     out: list[TensorType],
     node: Node,
 ) -> Value:
     """Every mode is separable: indices or a matrix for each axis."""
-    axes = extent.stretches(x, out[0], scales, sizes, roi)
+    if isinstance(scales, Value) and at_run_time(scales):
+        own = of_opset(how, node.op.version)
+        named = tuple(counted(a, x.rank) for a in extent.axes) or tuple(range(x.rank))
+        return resized_at_run_time(g, x, own, (scales, named), out[0].dims)
+    axes = extent.stretches(x, out[0], numbers(scales), sizes, roi)
     return stretch(g, x, of_opset(how, node.op.version), axes, extent.extrapolation_value)
 
 
@@ -203,11 +230,20 @@ def resize(
     ],
 )
 def upsample(
-    g: Builder, x: Value, /, *, how: Interpolation, scales: Const, out: list[TensorType], node: Node
+    g: Builder,
+    x: Value,
+    /,
+    *,
+    how: Interpolation,
+    scales: object,
+    out: list[TensorType],
+    node: Node,
 ) -> Value:
     """What Resize was before opset 10."""
-    axes = Extent().stretches(x, out[0], np.asarray(scales))
-    return stretch(g, x, of_opset(how, node.op.version), axes, 0.0)
+    own = of_opset(how, node.op.version)
+    if isinstance(scales, Value) and at_run_time(scales):
+        return resized_at_run_time(g, x, own, (scales, tuple(range(x.rank))), out[0].dims)
+    return stretch(g, x, own, Extent().stretches(x, out[0], numbers(scales)), 0.0)
 
 
 def stretch(
