@@ -5,6 +5,7 @@ import pytest
 from test_flow_quantize import Net, data, residual
 
 from straightway.errors import InvalidRequest
+from straightway.flow import mixed
 from straightway.flow.candidate import describe
 from straightway.flow.convert import Request, convert
 from straightway.flow.mixed import SAMPLES
@@ -148,3 +149,15 @@ def test_what_is_asked_in_vain_is_said():
         QuantizeRequest(random=1, sensitivity=-1)
     with pytest.raises(InvalidRequest, match="not negative"):
         QuantizeRequest(random=1, max_loss=-0.5)
+
+
+def test_no_shorter_stretch_in_floats_would_do(tmp_path, monkeypatch):
+    """Where one factor moves many nodes at once, only as many of them are taken as are needed."""
+    path = uneven(tmp_path / "m.onnx")
+    folder = data(path)
+    many = QuantizeRequest(calibration=folder, max_loss=0.03)
+    found = quantize(path, None, many)
+    monkeypatch.setattr(mixed, "_between", lambda *_: [])
+    whole = quantize(path, None, many)
+    assert found.accuracy.loss <= 0.03
+    assert len(found.floats) <= len(whole.floats)

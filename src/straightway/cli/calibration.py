@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,6 +153,23 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
         raise InvalidRequest(
             f"{option} takes numbers such as 0.485,0.456,0.406; got '{text}'"
         ) from error
+
+
+@dataclass(slots=True, kw_only=True)
+class Counted:
+    """Tells steps as text, with how far each is."""
+
+    tell: Callable[[str], None]
+    current: str = ""
+
+    def step(self, text: str) -> None:
+        """Begin a step."""
+        self.current = text
+        self.tell(text)
+
+    def advance(self, done: int, total: int) -> None:
+        """Say how many of how many are done."""
+        self.tell(f"{self.current}, {done}" + f" of {total}" * bool(total))
 
 
 @contextmanager

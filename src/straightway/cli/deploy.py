@@ -27,6 +27,7 @@ from straightway.cli.calibration import (
     Activations,
     Calibration,
     Channels,
+    Counted,
     Floats,
     MaxLoss,
     Mean,
@@ -92,6 +93,7 @@ def command(
         if not int8 and (calibration or random):
             raise InvalidRequest("--calibration and --random are for --int8")
         quantization = None
+        told = Counted(tell=step)
         if int8:
             quantization = calibrated(
                 dim,
@@ -108,10 +110,8 @@ def command(
                 activations=activations.lower(),
                 resume=resume,
                 target=target,
-                step=step,
-                advance=lambda n, total: step(
-                    f"observing, sample {n}" + f" of {total}" * bool(total)
-                ),
+                step=told.step,
+                advance=told.advance,
             )
         done = deploy(
             model,

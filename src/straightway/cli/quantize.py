@@ -151,10 +151,13 @@ def lines(done: Any) -> list[str]:
 def causes(near: Any) -> list[str]:
     """The nodes that cause most of the end error, where that was measured."""
     found = near.causes(MOST_NODES)
-    if not found:
+    if not near.shares_note:
         return []
     text = ["share of the end error:"]
-    text += [f"  {percent(row.share):>8}  {row.op} '{row.node}'" for row in found]
+    ends = {f"input '{name}'": share for name, share in near.inputs.items()}
+    told = {**{f"{row.op} '{row.node}'": row.share for row in found}, **ends}
+    ranked = sorted(told.items(), key=lambda pair: -pair[1])[:MOST_NODES]
+    text += [f"  {percent(share):>8}  {name}" for name, share in ranked]
     return [*text, f"  ({near.shares_note})"]
 
 

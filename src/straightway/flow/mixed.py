@@ -22,7 +22,7 @@ from straightway.flow.tally import decibels
 from straightway.ir import Graph, Node
 from straightway.onnx_io.write import to_bytes
 from straightway.quant.assignment import Assignment
-from straightway.quant.placement import Errors
+from straightway.quant.placement import Errors, float_price
 from straightway.quant.rounded_model import Model
 from straightway.quant.sensitivity import is_on, switched
 from straightway.quant.spelling import OPSET
@@ -87,11 +87,10 @@ def within(found: Measured, graph: Graph, assign: Assign, allowed: float) -> Ite
         factor = whole * 2.0 ** ((step - FINEST) / 2)
         return assign(found.sensitivity.weighed(nodes, factor))
 
-    seen: set[frozenset[Node]] = set()
     low, high = 0, STEPS
+    first: list[Assignment] = []
     if found.loss(found.assignment) <= allowed:
-        seen.add(frozenset(found.assignment.floats))
-        yield found.assignment
+        first.append(found.assignment)
         high = 0
     while low < high:
         middle = (low + high) // 2
@@ -99,12 +98,53 @@ def within(found: Measured, graph: Graph, assign: Assign, allowed: float) -> Ite
             high = middle
         else:
             low = middle + 1
+    if not first:
+        first += _between(found, nodes, assign, (at(max(low - 1, 0)), at(low)), allowed)
     steps = (at(step) for step in range(low, STEPS + 1))
-    for plan in itertools.chain(steps, map(assign, [_all(found.assignment, nodes)])):
+    last = map(assign, [_all(found.assignment, nodes)])
+    seen: set[frozenset[Node]] = set()
+    for plan in itertools.chain(first, steps, last):
         floats = frozenset(plan.floats)
         if floats not in seen:
             seen.add(floats)
             yield plan
+
+
+def _between(
+    found: Measured,
+    nodes: Sequence[Node],
+    assign: Assign,
+    ends: tuple[Assignment, Assignment],
+    allowed: float,
+) -> list[Assignment]:
+    """Assignments between one that loses too much and the next that does not, the cheapest first.
+
+    One factor may move a large part of a graph at once. Of the nodes in which the two differ, the first
+    or the last in order are taken, as few as keep to the limit.
+    """
+    less, more = ends
+    apart = [node for node in nodes if node in more.floats and node not in less.floats]
+
+    def with_some(some: Sequence[Node]) -> Assignment:
+        kept = [node for node in less.floats if node not in found.assignment.floats]
+        return assign(Errors(nodes=dict.fromkeys([*kept, *some], LARGEST)))
+
+    plans = []
+    for order in (apart, apart[::-1]):
+        low, high = 0, len(order)
+        while low < high:
+            middle = (low + high) // 2
+            if found.loss(with_some(order[:middle])) <= allowed:
+                high = middle
+            else:
+                low = middle + 1
+        plans.append(with_some(order[:low]))
+    plans = [plan for plan in plans if _price(plan) < _price(more)]
+    return sorted(plans, key=_price)
+
+
+def _price(plan: Assignment) -> int:
+    return sum(map(float_price, plan.floats))
 
 
 def _all(given: Assignment, nodes: Sequence[Node]) -> Errors:

@@ -110,13 +110,13 @@ class _Maker:
     def most(self) -> int:
         """More than any choice costs."""
         sizes = sum(v.known_type.size for v in self.graph.values() if v.dtype == FLOAT32)
-        prices = sum(self.price(node) for node in self.nodes)
+        prices = sum(float_price(node) for node in self.nodes)
         lost = sum(self.errors.values.values()) + sum(self.errors.nodes.values())
         return 2 * (2 * CONVERTED_BYTES * sizes + prices + lost) + len(self.nodes) + 1
 
     def sides(self, node: Node) -> tuple[Mode, ...]:
         """With integers, with floats; only the second where it must."""
-        price = 0 if node in self.related else self.price(node)
+        price = 0 if node in self.related else float_price(node)
         lost = self.errors.nodes.get(node, 0)
         whole = self.side(node, FLOAT, 2 * price)
         if node in self.forced:
@@ -156,13 +156,13 @@ class _Maker:
             return ALLOWED
         return RELATED if node in self.related else BETWEEN
 
-    def price(self, node: Node) -> int:
-        """What an op costs more with floats, in bytes."""
-        values = (*_operands(node), *_results(node))
-        renames = is_op(node, "RESHAPE")
-        moved = 0 if renames else sum(value.known_type.size for value in values)
-        held = sum(v.known_type.size for v in node.operands() if v.const is not None)
-        return int(WIDER_BYTES * (moved + held) + BYTES_A_MAC * macs(node))
+
+def float_price(node: Node) -> int:
+    """What an op costs more with floats than with integers, in bytes."""
+    values = (*_operands(node), *_results(node))
+    moved = 0 if is_op(node, "RESHAPE") else sum(value.known_type.size for value in values)
+    held = sum(v.known_type.size for v in node.operands() if v.const is not None)
+    return int(WIDER_BYTES * (moved + held) + BYTES_A_MAC * macs(node))
 
 
 def macs(node: Node) -> int:
