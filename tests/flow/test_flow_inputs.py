@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from onnx_io.small_models import model, node, save, tensor, tokens, weights
 from straightway.errors import InvalidRequest
@@ -174,3 +174,15 @@ def test_what_is_no_archive_of_arrays_is_a_wrong_request(make, ids, tmp_path):
     make(tmp_path / "a.npz")
     with pytest.raises(InvalidRequest, match=r"no \.npz file of arrays"):
         load_inputs(tmp_path / "a.npz", ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"), [("Div", "c ids"), ("Mod", "c ids"), ("Pow", "ids negative")]
+)
+def test_nothing_is_divided_by_zero(name, operands, tmp_path):
+    constants = {"c": np.array(7), "negative": np.array([-(2**31), 3] * 3)}
+    proto = model([node(name, operands, "y")], [tensor("ids", [40, 6], I64)], [tensor("y", None)])
+    proto.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in constants.items())
+    found = make_inputs(graph_of(proto, tmp_path), 0)["ids"]
+    assert found.all()
+    assert found.max() > 50

@@ -55,6 +55,11 @@ def saved(op: str, given: Case, folder: Path) -> Path:
             "at least one element",
         ),
         (
+            "STFT",
+            case(signal=(1, 20, 2, 3), frame_step=np.array(4), frame_length=np.array(8), opset=17),
+            "signals are",
+        ),
+        (
             "DeformConv",
             case(x=(1, 2, 5, 5), w=np.ones((3, 2, 2, 2), F4), offset=(1, 8, 4, 5), opset=19),
             "a number for each tap",

@@ -4,7 +4,7 @@ import math
 import zipfile
 import zlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -88,11 +88,11 @@ def _make(value: Value, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(rng.random(shape) < 0.75).astype(dtype)
     if np.issubdtype(dtype, np.integer):
         limit = max(min(index_limit(value), int(np.iinfo(dtype).max)), 1)
-        least = int(_meets(value, DIVISIONS, 1))
+        least = int(_meets(value, _is_divisor))
         if _is_scattered(value):
             return _distinct(value, limit, rng).astype(dtype)
         return np.asarray(rng.integers(least, max(limit, least + 1), shape)).astype(dtype)
-    if _meets(value, {"OneHot"}, 0):
+    if _meets(value, _is_hot):
         return np.asarray(rng.integers(0, index_limit(value), shape)).astype(dtype)
     return np.asarray(rng.random(shape)).astype(dtype)
 
@@ -102,18 +102,31 @@ def _is_scattered(value: Value) -> bool:
     return any(node.op.name in SCATTERS and position == 1 for node, position in value.uses)
 
 
-def _meets(value: Value, names: set[str], place: int) -> bool:
-    """Whether these come, perhaps moved, to such an operator as its operand number `place`."""
+def _meets(value: Value, wanted: Callable[[Node, int], bool]) -> bool:
+    """Whether these come, perhaps moved, to such an operand of an operator."""
     waiting, seen = deque([value]), {value}
     while waiting:
         for node, position in waiting.popleft().uses:
-            if node.op.name in names and position == place:
+            if wanted(node, position):
                 return True
             if node.op.name in MOVES:
                 fresh = [v for v in node.outputs if v not in seen]
                 seen.update(fresh)
                 waiting.extend(fresh)
     return False
+
+
+def _is_hot(node: Node, position: int) -> bool:
+    """Whether numbers say which place of many is 1."""
+    return node.op.name == "OneHot" and position == 0
+
+
+def _is_divisor(node: Node, position: int) -> bool:
+    """What is divided by, or raised to a negative power."""
+    if node.op.name in DIVISIONS:
+        return position == 1
+    exponent = node.inputs[1] if node.op.name == "Pow" and position == 0 else None
+    return exponent is not None and exponent.const is not None and bool((exponent.const < 0).any())
 
 
 def _distinct(value: Value, limit: int, rng: np.random.Generator) -> np.ndarray:
@@ -155,12 +168,13 @@ def _power_limit(node: Node, position: int) -> int:
     if value is None or other is None or not np.issubdtype(value.dtype, np.integer):
         return DEFAULT_LIMIT
     most = float(min(np.iinfo(value.dtype).max, MOST_EXACT))
-    known = None if other.const is None else float(np.abs(other.const).max(initial=1))
-    if known is None:
+    if other.const is None:
         return SELF_POWER
-    if position == 0:
-        return max(int(most ** (1 / max(known, 1.0))), 1)
-    return DEFAULT_LIMIT if known <= 1 else max(math.floor(math.log(most, known)), 1)
+    known = float(other.const.max(initial=1))
+    if position == 0:  # negative powers vanish
+        return max(int(most ** (1 / known)), 1)
+    size = float(np.abs(other.const).max(initial=1))
+    return DEFAULT_LIMIT if size <= 1 else max(math.floor(math.log(most, size)), 1)
 
 
 def _factor_limit(node: Node) -> int:

@@ -209,7 +209,10 @@ def short_time_fourier(
     out: list[TensorType],
 ) -> Value:
     """A convolution along time, whose filters are the window times waves."""
-    signal = signal if signal.rank == SIGNAL_RANK else g.reshape(signal, (*signal.shape, 1))
+    if signal.rank == SIGNAL_RANK - 1:
+        signal = g.reshape(signal, (*signal.shape, 1))
+    if signal.rank != SIGNAL_RANK:
+        raise InvalidModel(f"signals are [batch, length, parts]; got {signal.type}")
     batch, size, parts = signal.shape
     _, frames, bins, _ = out[0].dims
     given = frame_length[0] if frame_length else 0
