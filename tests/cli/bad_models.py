@@ -312,10 +312,10 @@ def ceiled(shape: Sequence[int | str | None] = ("N", 3, "H", "W")) -> onnx.Model
 REQUESTS = [
     Bad(name="symbols", make=model_of(ceiled()), error=Unsupported, words=["'x' has symbolic dimensions [N, 3, H, W]", "ceil_mode", "what works: --dim 'H=", "--dim 'W="]),
     Bad(name="symbols in part", make=model_of(ceiled()), error=Unsupported, words=["'x' has symbolic dimensions [N, 3, 2, W]", "--dim 'W="], flags=["--dim", "H=2"], options={"dims": {"H": 2}}),
-    Bad(name="unnamed dimensions", make=model_of(ceiled([None, 3, -1, 2])), error=Unsupported, words=["[?, 3, ?, 2]", "--shape 'x=1,3,"]),
+    Bad(name="unnamed dimensions", make=model_of(ceiled([None, 3, -1, 2])), error=Unsupported, words=["[?, 3, ?, 2]", "--dim 'x:2="]),
     Bad(name="no shape", make=model_of(model([node("Relu", "x", "y")], [tensor("x", None)], Y)), error=Unsupported, words=["'x' has no declared shape", "--shape 'x="]),
     Bad(name="unknown symbol", make=model_of(symbolic()), error=InvalidRequest, words=["--dim Q", "['H', 'N', 'W']"], flags=["--dim", "Q=2"], options={"dims": {"Q": 2}}),
-    Bad(name="symbol of a static model", make=model_of(dense()), error=InvalidRequest, words=["--dim N", "no named dimensions"], flags=["--dim", "N=2"], options={"dims": {"N": 2}}),
+    Bad(name="symbol of a static model", make=model_of(dense()), error=InvalidRequest, words=["--dim N", "no open dimensions"], flags=["--dim", "N=2"], options={"dims": {"N": 2}}),
     Bad(name="unknown input", make=model_of(symbolic()), error=InvalidRequest, words=["--shape q", "['x']"], flags=["--shape", "q=2"], options={"shapes": {"q": [2]}}),
     Bad(name="wrong rank", make=model_of(symbolic()), error=InvalidRequest, words=["--shape x", "[2, 3]", "[N, 3, H, W]"], flags=["--shape", "x=2,3"], options={"shapes": {"x": [2, 3]}}),
     Bad(name="against a fixed size", make=model_of(symbolic()), error=InvalidRequest, words=["--shape x", "[1, 4, 5, 6]"], flags=["--shape", "x=1,4,5,6"], options={"shapes": {"x": (1, 4, 5, 6)}}),

@@ -151,12 +151,13 @@ def _ends(numbers: range, plan: Plan) -> Iterator[tuple[int, str]]:
             if plan.keep is not None:
                 shutil.copy(path, plan.keep / f"{number}.onnx")
             end = attempt(path, child if checked else None)
+            if end.startswith("TooSlow"):  # the engine may still be at it, or others were at work
+                child.close()
+                child = stack.enter_context(Child(engines=ENGINES))
+                end = attempt(path, child if checked else None)
             if plan.keep is not None and end.startswith("="):
                 (plan.keep / f"{number}.onnx").unlink()
             yield number, end
-            if end.startswith("TooSlow"):  # the engine may still be at it
-                child.close()
-                child = stack.enter_context(Child(engines=ENGINES))
     faulthandler.cancel_dump_traceback_later()
 
 

@@ -28,7 +28,8 @@ def mutated(model: onnx.ModelProto, rng: random.Random) -> bytes:
     made.CopyFrom(model)
     if rng.random() < UNDECLARED:  # else most damage contradicts what the outputs declare
         for value in made.graph.output:
-            value.type.tensor_type.ClearField("shape")
+            if value.type.tensor_type.HasField("shape"):
+                value.type.tensor_type.ClearField("shape")
     for _ in range(rng.randint(1, MOST_DAMAGES)):
         rng.choice(DAMAGES)(made, rng)
     data = bytearray(made.SerializeToString())

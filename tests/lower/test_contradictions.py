@@ -50,6 +50,16 @@ def saved(op: str, given: Case, folder: Path) -> Path:
             "a mask broadcasts",
         ),
         (
+            "ScatterND",
+            case(data=(4, 3, 5), indices=run([[1], [2]], np.int64), updates=(2, 3, 5, 2)),
+            "are scattered",
+        ),
+        (
+            "ScatterElements",
+            case(data=(4, 3), indices=run([[1, 2]], np.int64), updates=(1, 3), opset=18),
+            "are scattered",
+        ),
+        (
             "STFT",
             case(signal=(1, 20, 1), frame_step=np.array(4), window=np.ones(0, F4), opset=17),
             "at least one element",

@@ -73,7 +73,9 @@ def lines(trace: Any) -> list[str]:
         f"{run.runtime} on {run.cpu or run.device}, {plural(run.threads, 'thread')}, "
         f"{run.clock} time, {plural(run.runs, 'run')} after {run.warmup}"
     )
-    return [how, run.reason] if run.reason else [how]
+    sizes = ", ".join(f"{name}={size}" for name, size in run.sizes.items())
+    at = f"at {sizes}, which stay open: --shape and --inputs take other sizes" if sizes else ""
+    return [line for line in (how, at, run.reason) if line]
 
 
 def operator_table(trace: Any, count: int) -> Table:

@@ -7,7 +7,8 @@ import numpy as np
 
 from straightway.errors import InvalidModel, InvalidRequest, Mismatch
 from straightway.flow.inputs import Arrays, read_arrays
-from straightway.ir import Graph, Quant, TensorType
+from straightway.ingest.shapes import symbols_of
+from straightway.ir import Graph, Quant, TensorType, Value, edit, tensor_type
 from straightway.quant.scheme import Scheme
 from straightway.tflite.read import Description, TensorEntry, read
 
@@ -145,17 +146,15 @@ def _fits(shape: Shape, declared: Sequence[int]) -> bool:
     )
 
 
-def sizes(path: Path, description: Description, declared: Graph) -> dict[str, tuple[int, ...]]:
-    """The shapes that the file gives to those inputs of the model that have open dimensions."""
-    types = {v.name: v.type.shape for v in declared.inputs if v.type is not None}
-    found: dict[str, tuple[int, ...]] = {}
-    for name, tensor in matched(path, description, [v.name for v in declared.inputs]):
-        given = tensor.signature
-        shape = types.get(name, given)
-        order = _order(shape, given)
-        if order is None or all(isinstance(s, int) for s in shape) or min(given, default=0) < 0:
-            continue
-        found[name] = given if order == "is" else (given[0], given[-1], *given[1:-1])
+def sizes(path: Path, description: Description, declared: Graph) -> dict[str, int]:
+    """The sizes that the file fixes of dimensions that the model leaves open, by symbol."""
+    values = {value.name: value for value in declared.inputs}
+    found: dict[str, int] = {}
+    for name, tensor in matched(path, description, list(values)):
+        value, given = values[name], tensor.signature
+        if _order(value.known_type.shape, given) == "last":
+            given = (given[0], given[-1], *given[1:-1])
+        found.update({s: given[d] for d, s in symbols_of(value).items() if given[d] >= 0})
     return found
 
 
@@ -200,6 +199,16 @@ def given(path: Path, source: Path) -> Arrays:
                 f"the file takes {_type_of(tensor)}"
             )
     return {name: arrays[name] for name in inputs}
+
+
+def declared(path: Path, shapes: Mapping[str, Sequence[int]]) -> Graph:
+    """The file's inputs alone, of these shapes; open dimensions have no name."""
+    graph = Graph()
+    for name, tensor in inputs_of(path, describe(path)).items():
+        sizes = shapes.get(name, tensor.signature)
+        kind = tensor_type(tensor.dtype, [size if size >= 0 else "" for size in sizes])
+        edit.add_input(graph, Value(name, kind))
+    return graph
 
 
 def seeded(path: Path, shapes: Mapping[str, Sequence[int]], seed: int) -> Arrays:

@@ -18,7 +18,7 @@ from straightway.flow.blame import blamed
 from straightway.flow.borders import Border, borders
 from straightway.flow.hybrid import products
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
-from straightway.flow.open import Opened, Options, translate_open
+from straightway.flow.open import Opened, Options, translate_open, with_usual_sizes
 from straightway.flow.reference import Oracle
 from straightway.flow.respelled import answered, asked_again
 from straightway.flow.rounded import roundings, verify_rounded
@@ -251,10 +251,13 @@ def _opened(path: Path, source: Graph, request: Request) -> Opened:
 
 def _proof(path: Path, source: Graph, request: Request, made: Opened, child: Child) -> "Proof":
     """What to compare on: where only the model tells what its inputs mean, such as it takes."""
-    sets = made.sets
-    if not made.sizes and request.inputs is None:
-        sets = accepted(Oracle(child, path), source, sets)
-    return Proof(child=child, sets=sets, sizes=made.sizes, step=request.step)
+    if request.inputs is None:
+        oracle = Oracle(child, path)
+        if made.symbols:
+            made = with_usual_sizes(oracle, source, made)
+        else:
+            made = replace(made, sets=accepted(oracle, source, made.sets))
+    return Proof(child=child, sets=made.sets, sizes=made.sizes, step=request.step)
 
 
 def input_sets(source: Graph, request: Request, pinned: Arrays | None = None) -> list[Arrays]:

@@ -1,7 +1,7 @@
 """Where the time goes: the written file operator by operator, and against onnxruntime."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from straightway.errors import ToolFailed
@@ -53,6 +53,7 @@ def measure(conversion: Conversion, file: Path, *, step: Step = quiet) -> Measur
         )
         step("measuring the machine's peak")
         found = _peak(child, notes)
+    trace = replace(trace, run=replace(trace.run, sizes=conversion.sizes))
     return Measurement(
         trace=trace, ours_ns=ours, reference_ns=reference, peak=found, notes=tuple(notes)
     )

@@ -1,15 +1,18 @@
 """Models whose inputs keep open dimensions: translated at three sizes, joined into one file."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from straightway.domains.sizes import POINTS
-from straightway.errors import Bug, InvalidRequest, NotYet
+from straightway.errors import Bug, InvalidRequest, NotYet, StraightwayError
 from straightway.flow import remedy
+from straightway.flow.accepted import takes
 from straightway.flow.inputs import Arrays, make_inputs, pinned_inputs, read_arrays
+from straightway.flow.reference import Oracle
 from straightway.flow.samples import (
     CONTRADICTIONS,
     Shapes,
@@ -19,17 +22,22 @@ from straightway.flow.samples import (
     checked,
     distant,
     filled,
+    groupings,
     join,
     ladders,
 )
+from straightway.flow.suggestion import candidates
 from straightway.flow.translate import PLAIN, Form, Translation
-from straightway.ingest.shapes import open_dims
+from straightway.ingest.shapes import symbols_of
 from straightway.ir import Graph
 from straightway.remark import Remark
 
 # Ladders of sizes that lead to different files: the first may be too small, but what only multiples
 # of 32 agree on does not hold at any size.
 MOST_DIFFERING = 1
+Runs = Callable[[Arrays], bool]
+# larger inputs take too long to try
+MOST_ELEMENTS = 2**21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +53,17 @@ class Options:
 class Opened:
     """A translation that holds at every size, and inputs of several sizes to compare it on.
 
-    The last set is the one to measure on; `sizes` are its sizes by symbol.
+    The last set is the one to measure on; `symbols` are the dimensions that stay open.
     """
 
     translation: Translation
     sets: list[Arrays]
-    sizes: dict[str, int] = field(default_factory=dict)
+    symbols: Symbols = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes of the last set, by symbol."""
+        return sizes_in(self.sets[-1], self.symbols)
 
 
 def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
@@ -58,13 +71,25 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
 
     Raises Unsupported, with the line that fixes them, where that can't be done.
     """
-    symbols = open_dims(declared)
+    reasons: list[Exception] = []
+    for symbols in groupings(declared):
+        try:
+            samples, made = _joined(declared, symbols, options.form)
+        except CONTRADICTIONS as error:
+            reasons.append(error)
+        else:
+            return _compared(declared, symbols, samples, made, options)
+    raise remedy.refused(path, declared, symbols, reasons[0]) from reasons[0]
+
+
+def _joined(declared: Graph, symbols: Symbols, form: Form) -> tuple[Sequence[Sizes], Translation]:
+    """The first sizes at which the model can be translated, and what holds at all of them."""
     reason: Exception = Bug("no size was tried")
     differing = 0
     for samples in ladders(symbols):
         for sizes in (distant(symbols, samples), samples):
             try:
-                made = join(declared, symbols, sizes, options.form)
+                made = join(declared, symbols, sizes, form)
             except NotYet as error:
                 # the sizes are possible, but lead to different files, unless they were too small
                 reason = error
@@ -73,10 +98,10 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
             except CONTRADICTIONS as error:
                 reason = error
             else:
-                return _compared(declared, symbols, samples, made, options)
+                return samples, made
         if differing > MOST_DIFFERING:
             break
-    raise remedy.refused(path, declared, symbols, reason) from reason
+    raise reason
 
 
 def _compared(
@@ -87,22 +112,82 @@ def _compared(
     options: Options,
 ) -> Opened:
     """Choose inputs: of the samples' sizes and two others, the last of a batch of one."""
-    sizes = checked(symbols, samples)
-    every = [filled(declared, symbols, one) for one in (*samples, sizes)]
+    every = [filled(declared, symbols, one) for one in (*samples, checked(symbols, samples))]
     if options.inputs is None:
         base = _seeded(declared, symbols, samples[0], made, options.seeds)
     else:
-        given = _given(options.inputs, declared)
-        sizes = _sizes_of(options.inputs, given, symbols)
-        every[-1] = {name: array.shape for name, array in given.items()}
-        base = [given]
-    text = f"{', '.join(symbols)} stay open: shown as −1 in the shape signature"
-    remark = Remark(kind="done", step=remedy.STEP, text=text)
+        own = given(options.inputs, declared)
+        _check_sizes(options.inputs, own, symbols)
+        every[-1] = {name: array.shape for name, array in own.items()}
+        base = [own]
+    texts = [
+        f"{', '.join(symbols)} stay open: shown as −1 in the shape signature",
+        *(f"{tied} are one size: the model takes no others" for tied in _tied(declared, symbols)),
+    ]
+    remarks = (Remark(kind="done", step=remedy.STEP, text=text) for text in texts)
     return Opened(
-        translation=replace(made, remarks=(*made.remarks, remark)),
-        sets=[_resized(base[k % len(base)], shapes) for k, shapes in enumerate(every)],
-        sizes=sizes,
+        translation=replace(made, remarks=(*made.remarks, *remarks)),
+        sets=[resized(base[k % len(base)], shapes) for k, shapes in enumerate(every)],
+        symbols=symbols,
     )
+
+
+def _tied(declared: Graph, symbols: Symbols) -> list[str]:
+    """What the model calls differently and is one size all the same."""
+    names = {v.name: symbols_of(v) for v in declared.inputs}
+    found = [list(dict.fromkeys(names[n][d] for n, d in uses)) for uses in symbols.values()]
+    return [" and ".join(one) for one in found if len(one) > 1]
+
+
+def with_usual_sizes(oracle: Oracle, declared: Graph, made: Opened) -> Opened:
+    """One more set: of the sizes that people use, if the model runs at them."""
+    found = usual(declared, made.sets[-1], runs_on(oracle, declared))
+    if found is None or all(found[name].shape == a.shape for name, a in made.sets[-1].items()):
+        return made
+    return replace(made, sets=[*made.sets, found])
+
+
+def usual(declared: Graph, arrays: Arrays, runs: Runs) -> Arrays | None:
+    """Inputs like these at the first usual sizes at which all runs."""
+    for shapes in candidates(declared):
+        if sum(map(math.prod, shapes.values())) <= MOST_ELEMENTS:
+            found = resized(arrays, shapes)
+            if runs(found):
+                return found
+    return None
+
+
+def several(declared: Graph, seed: int, runs: Runs) -> list[Arrays]:
+    """Inputs of several sizes at which all runs, without a translation; usual ones come last.
+
+    Of usual sizes alone where no others were found; none where there are no such, either.
+    """
+    arrays: Arrays | None = None
+    for symbols in groupings(declared):
+        for samples in ladders(symbols):
+            graph = at(declared, symbols, samples[0])
+            arrays = make_inputs(graph, seed, pinned_inputs(graph))
+            every = [
+                filled(declared, symbols, one) for one in (*samples, checked(symbols, samples))
+            ]
+            sets = [resized(arrays, shapes) for shapes in every]
+            if all(map(runs, sets)):
+                last = usual(declared, arrays, runs)
+                return [*sets, last] if last is not None else sets
+    found = None if arrays is None else usual(declared, arrays, runs)
+    return [] if found is None else [found]
+
+
+def runs_on(oracle: Oracle, declared: Graph) -> Runs:
+    """Whether the model runs on inputs, and gives what it declares."""
+
+    def runs(arrays: Arrays) -> bool:
+        try:
+            return takes(oracle, declared, arrays)
+        except StraightwayError:  # the engine ended
+            return False
+
+    return runs
 
 
 def _seeded(
@@ -113,7 +198,12 @@ def _seeded(
     return [make_inputs(made.source, seeds[k % len(seeds)], pinned) for k in range(POINTS)]
 
 
-def _resized(arrays: Arrays, shapes: Shapes) -> Arrays:
+def sizes_in(arrays: Arrays, symbols: Symbols) -> dict[str, int]:
+    """The sizes of open dimensions in these inputs."""
+    return {symbol: arrays[uses[0][0]].shape[uses[0][1]] for symbol, uses in symbols.items()}
+
+
+def resized(arrays: Arrays, shapes: Shapes) -> Arrays:
     """Inputs of another size, of the same elements over and over."""
     return {
         name: array if array.shape == shapes[name] else np.resize(array, shapes[name])
@@ -121,7 +211,7 @@ def _resized(arrays: Arrays, shapes: Shapes) -> Arrays:
     }
 
 
-def _given(path: Path, declared: Graph) -> Arrays:
+def given(path: Path, declared: Graph) -> Arrays:
     """The user's inputs, of any size where that is open."""
     found = read_arrays(path)
     for value in declared.inputs:
@@ -139,12 +229,9 @@ def _given(path: Path, declared: Graph) -> Arrays:
     return {value.name: found[value.name] for value in declared.inputs}
 
 
-def _sizes_of(path: Path, arrays: Arrays, symbols: Symbols) -> dict[str, int]:
-    """What size the user's inputs give to each symbol."""
-    found = {}
+def _check_sizes(path: Path, arrays: Arrays, symbols: Symbols) -> None:
+    """Raise InvalidRequest where the user's inputs give two sizes to one symbol."""
     for symbol, uses in symbols.items():
         sizes = {arrays[name].shape[dim] for name, dim in uses}
         if len(sizes) > 1:
             raise InvalidRequest(f"{path}: '{symbol}' is one size; got {sorted(sizes)}")
-        (found[symbol],) = sizes
-    return found

@@ -1,10 +1,10 @@
 """`verify`: a TFLite file from anywhere against the ONNX model that it should compute."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from straightway.errors import InvalidRequest, StraightwayError
+from straightway.errors import InvalidRequest, Mismatch, StraightwayError, ToolFailed
 from straightway.flow.accepted import accepted
 from straightway.flow.candidate import (
     as_model_has,
@@ -16,20 +16,14 @@ from straightway.flow.candidate import (
     sizes,
 )
 from straightway.flow.convert import Proof, Request, input_sets, prove
-from straightway.flow.inputs import pinned_inputs, read_arrays
-from straightway.flow.open import Options, translate_open
+from straightway.flow.inputs import Arrays, pinned_inputs
+from straightway.flow.open import given, runs_on, several, translate_open, with_usual_sizes
 from straightway.flow.reference import Oracle, Reference, one_line, references
+from straightway.flow.respelled import answered, asked_again
 from straightway.flow.tolerance import Check, compare
-from straightway.flow.translate import (
-    UNFORESEEN,
-    Form,
-    Translation,
-    fitting,
-    read,
-    translate,
-)
+from straightway.flow.translate import UNFORESEEN, Form, Translation, read, translate
 from straightway.flow.verify import Verification
-from straightway.ingest.shapes import ShapeRequest, open_dims
+from straightway.ingest.shapes import open_dims
 from straightway.ir import Graph
 from straightway.run import litert
 from straightway.run.process import Child
@@ -48,37 +42,52 @@ def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
 
     Where the candidate is, byte for byte, what straightway makes of the model, interior values are
     compared too and the first differing node is named; else only the outputs can be, and the note
-    says why. Inputs and outputs of other converters may have their channels last. Sizes that the
-    model leaves open are those of the user's arrays, else of the file, else such as fit. Raises Mismatch where the
-    file's inputs or number of outputs are not the model's.
+    says why. Inputs and outputs of other converters may have their channels last. Dimensions that both
+    leave open are compared at several sizes, or those of the user's arrays; what the model alone leaves
+    open has the file's sizes. Raises Mismatch where the file's inputs or number of outputs are not
+    the model's.
     """
     _check_order(model, candidate)
     description = describe(candidate)
-    if _is_open(description) and request.inputs is None:
-        kept = _kept_open(model, candidate, request)
-        if kept is not None:
-            return kept
-    shapes = _sized(model, candidate, description, request)
-    source = read(model, shapes)
-    check(candidate, description, source)
-    pinned = pinned_inputs(source)
-    forms = _forms(io_type_of(candidate, description), request)
-    own = _own(model, candidate, shapes, forms)
+    declared = read(model, request.declared)
+    check(candidate, description, declared)
+    dims = {**sizes(candidate, description, declared), **request.dims}
+    asked = replace(request, dims=dims)
+    declared = read(model, asked.declared)
+    check(candidate, description, declared)
     with Child(engines=["litert", "onnxruntime"]) as child:
         oracle = Oracle(child, model)
-        graph = own.translation.source if own.translation is not None else source
-        sets = input_sets(graph, request, pinned)  # ours tells which tables its integers index
-        if request.inputs is None:
-            sets = accepted(oracle, graph, sets)
+        if open_dims(declared):
+            own, sets = _open_pair(oracle, candidate, declared, asked)
+            sets = sets or _sets_of_others(
+                oracle, candidate, description, declared, request.seeds[0]
+            )
+        else:
+            own, sets = _fixed_pair(oracle, candidate, declared, asked)
         if own.translation is not None:
-            proof = Proof(child=child, sets=sets, step=request.step)
-            return prove(model, candidate, own.translation, proof)
+            return prove(
+                model, candidate, own.translation, Proof(child=child, sets=sets, step=request.step)
+            )
+        verify = _outputs_only(candidate, description, declared, sets)
+        found = asked_again(answered(oracle, verify), oracle, verify)
+    return replace(found, note="; ".join(filter(None, (own.reason, found.note))))
+
+
+def _outputs_only(
+    candidate: Path, description: Description, source: Graph, sets: Sequence[Arrays]
+) -> Callable[[Oracle], Verification]:
+    """Runs the candidate on all sets and compares what it gives with what an oracle says."""
+
+    def verify(oracle: Oracle) -> Verification:
         checks: list[Check] = []
         for arrays, expected in zip(sets, references(oracle, sets), strict=True):
-            ran = child.call(litert.run(candidate, feeds(candidate, description, arrays)))
+            ran = oracle.child.call(litert.run(candidate, feeds(candidate, description, arrays)))
             checks += _checks(source, description, ran, expected)
-    note = "; ".join(filter(None, (own.reason, oracle.note)))
-    return Verification(outputs=tuple(checks), interior=(), seeds=len(sets), ran=ran, note=note)
+        return Verification(
+            outputs=tuple(checks), interior=(), seeds=len(sets), ran=ran, note=oracle.note
+        )
+
+    return verify
 
 
 def _check_order(model: Path, candidate: Path) -> None:
@@ -95,49 +104,6 @@ def _check_order(model: Path, candidate: Path) -> None:
     )
 
 
-def _is_open(description: Description) -> bool:
-    """Whether the file leaves a dimension of its inputs open."""
-    tensors = description.main.tensors
-    return any(-1 in tensors[index].signature for index in description.main.inputs)
-
-
-def _kept_open(model: Path, candidate: Path, request: Request) -> Verification | None:
-    """Compare at all sizes that conversion compares, if the file is ours with open dimensions."""
-    declared = read(model, request.declared)
-    if not open_dims(declared):
-        return None
-    for form in _forms(io_type_of(candidate, describe(candidate)), request):
-        try:
-            made = translate_open(model, declared, Options(form=form))
-        except (StraightwayError, *UNFORESEEN):
-            return None  # then it is of someone else, and the outputs can still be compared
-        if _is_written(candidate, made.translation.written):
-            with Child(engines=["litert", "onnxruntime"]) as child:
-                proof = Proof(child=child, sets=made.sets, step=request.step)
-                return prove(model, candidate, made.translation, proof)
-    return None
-
-
-def _sized(
-    model: Path, candidate: Path, description: Description, request: Request
-) -> ShapeRequest:
-    """What was asked for, and for open inputs the sizes of the user's arrays or of the file."""
-    fixed = request.fixed
-    declared = read(model, replace(fixed, keep_open=True))
-    check(candidate, description, declared)
-    still_open = {name for uses in open_dims(declared).values() for name, _ in uses}
-    if not still_open:
-        return fixed
-    found: Mapping[str, tuple[int, ...]] = sizes(candidate, description, declared)
-    if request.inputs is not None:
-        arrays = read_arrays(Path(request.inputs))
-        found = {name: tuple(arrays[name].shape) for name in still_open if name in arrays}
-    sized = replace(fixed, shapes={**found, **fixed.shapes}, keep_open=True)
-    declared = read(model, sized)
-    shapes = fitting(declared) if open_dims(declared) else sized.shapes
-    return replace(sized, shapes=shapes, keep_open=False)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Own:
     """What straightway makes of the model, if that is the candidate; else why not."""
@@ -146,17 +112,78 @@ class _Own:
     reason: str = ""
 
 
-def _forms(io_type: str, request: Request) -> list[Form]:
+def _forms(candidate: Path, request: Request) -> list[Form]:
     """What may have been asked of the file: either layout, spelled for this target."""
-    asked = replace(request.form, io_type=io_type)
+    asked = replace(request.form, io_type=io_type_of(candidate, describe(candidate)))
     return [replace(asked, channels_last_io=last) for last in (False, True)]
 
 
-def _own(model: Path, candidate: Path, shapes: ShapeRequest, forms: Sequence[Form]) -> _Own:
-    """Translate in each form, and look whether the candidate is one of them."""
-    for form in forms:
+def _open_pair(
+    oracle: Oracle, candidate: Path, declared: Graph, request: Request
+) -> tuple[_Own, list[Arrays]]:
+    """The user's arrays, or the sets that conversion compares; none for a file of others."""
+    reason = OTHER_BYTES
+    for form in _forms(candidate, request):
         try:
-            made = translate(read(model, shapes), form)
+            made = translate_open(oracle.model, declared, replace(request.opening, form=form))
+        except (StraightwayError, *UNFORESEEN) as error:
+            reason = NO_TRANSLATION.format(why=one_line(error))
+            break
+        if _is_written(candidate, made.translation.written):
+            if request.inputs is not None:
+                return _Own(translation=made.translation), made.sets[-1:]
+            return (
+                _Own(translation=made.translation),
+                with_usual_sizes(oracle, declared, made).sets,
+            )
+    users = [] if request.inputs is None else [given(Path(request.inputs), declared)]
+    return _Own(reason=reason), users
+
+
+def _sets_of_others(
+    oracle: Oracle, candidate: Path, description: Description, declared: Graph, seed: int
+) -> list[Arrays]:
+    """Sets of several sizes at which both run; raises Mismatch where there are none."""
+    model_runs, refusal = runs_on(oracle, declared), ""
+
+    def both_run(arrays: Arrays) -> bool:
+        nonlocal refusal
+        if not model_runs(arrays):
+            return False
+        try:
+            oracle.child.call(litert.run(candidate, feeds(candidate, description, arrays)))
+        except ToolFailed as error:
+            refusal = f"{[list(a.shape) for a in arrays.values()]}: {one_line(error)}"
+            return False
+        return True
+
+    found = several(declared, seed, both_run)
+    if found:
+        return found
+    if refusal:
+        raise Mismatch(f"{candidate}: leaves dimensions open, but does not run at {refusal}")
+    raise InvalidRequest(
+        f"{oracle.model}: runs at no size that was tried; --shape or --dim fixes "
+        f"{', '.join(open_dims(declared))}"
+    )
+
+
+def _fixed_pair(
+    oracle: Oracle, candidate: Path, source: Graph, request: Request
+) -> tuple[_Own, list[Arrays]]:
+    """Compare at the only sizes, on the user's arrays or seeded ones."""
+    pinned = pinned_inputs(source)
+    own = _own(oracle.model, candidate, request)
+    graph = own.translation.source if own.translation is not None else source
+    sets = input_sets(graph, request, pinned)  # ours tells which tables its integers index
+    return own, accepted(oracle, graph, sets) if request.inputs is None else sets
+
+
+def _own(model: Path, candidate: Path, request: Request) -> _Own:
+    """Translate in each form, and look whether the candidate is one of them."""
+    for form in _forms(candidate, request):
+        try:
+            made = translate(read(model, request.fixed), form)
         except (StraightwayError, *UNFORESEEN) as error:
             return _Own(reason=NO_TRANSLATION.format(why=one_line(error)))
         if _is_written(candidate, made.written):

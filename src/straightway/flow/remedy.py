@@ -16,7 +16,7 @@ from straightway.flow.samples import (
     ladders,
 )
 from straightway.flow.translate import fitting, translate
-from straightway.ingest.shapes import quote, shown
+from straightway.ingest.shapes import quote, shown, symbols_of
 from straightway.ir import Graph
 from straightway.remark import Remark
 
@@ -71,25 +71,25 @@ def _converts(declared: Graph, symbols: Symbols, sizes: Sizes) -> bool:
 
 def _line(declared: Graph, symbols: Symbols, samples: Sequence[Sizes], sizes: Sizes) -> str:
     """Fix one symbol if that is enough, else all but the batch, else all."""
-    named = {d for value in declared.inputs for d in value.known_type.shape}
     tries = [[s] for s in symbols] + [[s for s, uses in symbols.items() if not is_batch(uses)]]
     for fixed in tries:
         left = {s: uses for s, uses in symbols.items() if s not in fixed}
-        if not left or not fixed or not named.issuperset(fixed):
+        if not left or not fixed:
             continue
         partly = {s: symbols[s] for s in fixed}
         try:
             join(at(declared, partly, sizes), left, samples)
         except CONTRADICTIONS:
             continue
-        return f"{_by_name(partly, sizes)}, which leaves {', '.join(left)} open"
-    if named.issuperset(symbols):
-        return _by_name(symbols, sizes)
-    return _by_input(declared, symbols, sizes)
+        return f"{_by_name(declared, partly, sizes)}, which leaves {', '.join(left)} open"
+    return _by_name(declared, symbols, sizes)
 
 
-def _by_name(symbols: Symbols, sizes: Sizes) -> str:
-    return " ".join(f"--dim {quote(f'{symbol}={sizes[symbol]}')}" for symbol in sorted(symbols))
+def _by_name(declared: Graph, symbols: Symbols, sizes: Sizes) -> str:
+    """By all names of each: those that are tied have several."""
+    names = {value.name: symbols_of(value) for value in declared.inputs}
+    asked = {names[n][d]: sizes[symbol] for symbol, uses in symbols.items() for n, d in uses}
+    return " ".join(f"--dim {quote(f'{name}={asked[name]}')}" for name in sorted(asked))
 
 
 def _by_input(declared: Graph, symbols: Symbols, sizes: Sizes) -> str:

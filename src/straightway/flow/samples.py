@@ -8,6 +8,7 @@ from straightway.domains.sizes import POINTS, are_independent
 from straightway.errors import Bug, InvalidModel, NotYet, Unsupported
 from straightway.flow import counted
 from straightway.flow.translate import PLAIN, Form, Translation, joined
+from straightway.ingest.shapes import open_dims
 from straightway.ir import Graph
 from straightway.passes import counts
 
@@ -34,6 +35,34 @@ CONTRADICTIONS = (InvalidModel, Unsupported, Bug, ValueError)
 Symbols = Mapping[str, Sequence[tuple[str, int]]]
 Sizes = Mapping[str, int]
 Shapes = dict[str, tuple[int, ...]]
+
+
+def groupings(declared: Graph) -> list[Symbols]:
+    """The open dimensions by symbol: unnamed ones apart, then, if any can be, tied."""
+    apart = open_dims(declared)
+    together = _tied(declared, apart)
+    return [apart, together] if len(together) < len(apart) else [apart]
+
+
+def _tied(declared: Graph, symbols: Symbols) -> Symbols:
+    """Unnamed dimensions are one with those that stand at the same place of other inputs.
+
+    Of the first dimensions, or of inputs with as many dimensions: tokens and the mask beside them.
+    """
+    named = {size for value in declared.inputs for size in value.known_type.shape}
+    ranks = {value.name: value.known_type.rank for value in declared.inputs}
+    found: dict[str, list[tuple[str, int]]] = {s: list(u) for s, u in symbols.items() if s in named}
+    for symbol, uses in symbols.items():
+        if symbol not in named:
+            (one,) = uses
+            others = (s for s, known in found.items() if any(_alike(ranks, one, u) for u in known))
+            found.setdefault(next(others, symbol), []).append(one)
+    return found
+
+
+def _alike(ranks: Mapping[str, int], one: tuple[str, int], other: tuple[str, int]) -> bool:
+    same = one[1] == other[1] and one[0] != other[0]
+    return same and (one[1] == 0 or ranks[one[0]] == ranks[other[0]])
 
 
 def is_batch(uses: Sequence[tuple[str, int]]) -> bool:

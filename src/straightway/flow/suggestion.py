@@ -3,21 +3,20 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import numpy as np
-
 from straightway.ingest.shapes import open_dims
-from straightway.ir import Graph
+from straightway.ir import Graph, TensorType
 
 Shapes = dict[str, tuple[int, ...]]
 # Tries one set of shapes: whether the model "converts", is "refused" for other reasons, or None
 # where it contradicts itself at these sizes.
 Trial = Callable[[Shapes], str | None]
 
-# What people feed such inputs with, the most usual first: sides of images, lengths of texts, of
-# other sequences and of sounds. All have as many steps.
-SIDES = (224, 320, 48, 256, 640, 128, 64, 32)
-TOKENS = (128, 64, 32, 16, 8, 4, 2, 256)
-LENGTHS = (128, 16000, 512, 576, 1024, 1760, 32, 16)
+# What people feed such inputs with, the most usual first: sides of images, of which lines of text are
+# wider than high, lengths of texts, of other sequences and of sounds. All have as many steps.
+SIDES = (224, 320, 48, 256, 640, 128, 64, 32, 48)
+WIDTHS = (224, 320, 320, 256, 640, 128, 64, 32, 48)
+TOKENS = (128, 64, 32, 16, 8, 4, 2, 256, 512)
+LENGTHS = (128, 16000, 512, 576, 1024, 1760, 32, 16, 64)
 BUDGET_S = 3.0
 MOST_BESIDE = 6
 # after the first sizes that are refused for other reasons: some may still convert
@@ -52,7 +51,7 @@ def candidates(declared: Graph) -> Iterator[Shapes]:
     types = {v.name: v.known_type for v in declared.inputs}
     extra = beside(declared)
     ladders = {
-        symbol: [*_ladder(types[uses[0][0]].dtype, types[uses[0][0]].rank), *extra]
+        symbol: [*_ladder(types[uses[0][0]], uses[0][1]), *extra]
         for symbol, uses in symbols.items()
     }
     long = {s: ladders[s] for s, uses in symbols.items() if all(dim > 0 for _, dim in uses)}
@@ -91,10 +90,13 @@ def beside(declared: Graph) -> list[int]:
     return list(dict.fromkeys(sizes))[:MOST_BESIDE]
 
 
-def _ladder(dtype: np.dtype, rank: int) -> tuple[int, ...]:
-    if dtype.kind in "iub" and rank < 4:
+def _ladder(kind: TensorType, dim: int) -> tuple[int, ...]:
+    if kind.dtype.kind in "iub" and kind.rank < 4:
         return TOKENS
-    return SIDES if rank > 3 else LENGTHS
+    if kind.rank < 4:
+        return LENGTHS
+    sides = [d for d, size in enumerate(kind.shape) if d and isinstance(size, str)]
+    return WIDTHS if len(sides) > 1 and dim == sides[-1] else SIDES
 
 
 def filled(

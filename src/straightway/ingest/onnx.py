@@ -254,9 +254,11 @@ def _type(value: onnx_ir.Value) -> TensorType | None:
 
 
 def _dim(dim: object) -> int | str:
+    """A size, a symbol, or "" where it has no name: exporters write "?", "-1" and "None", too."""
     if isinstance(dim, int):
         return dim if dim >= 0 else ""
-    return str(getattr(dim, "value", None) or "")
+    name = str(getattr(dim, "value", None) or "")
+    return name if name != "None" and any(c.isalpha() for c in name) else ""
 
 
 __all__ = ["ShapeRequest", "ingest"]

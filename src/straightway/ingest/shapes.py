@@ -19,7 +19,7 @@ MOST_ELEMENTS = 2**31 - 1
 class ShapeRequest:
     """What the user fixes: symbols by name (`--dim N=1`), whole inputs (`--shape X=1,3,320,320`).
 
-    With `keep_open`, dimensions that stay open are no error.
+    A dimension without a name goes by its input's and its number: `--dim X:2=320`. With `keep_open`, dimensions that stay open are no error.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -60,10 +60,15 @@ def open_dims(graph: Graph) -> dict[str, list[tuple[str, int]]]:
     """The open dimensions of the inputs, (input, dimension), by symbol; unnamed ones stand alone."""
     found: dict[str, list[tuple[str, int]]] = {}
     for value in graph.inputs:
-        for dim, size in enumerate(value.type.shape if value.type is not None else ()):
-            if isinstance(size, str):
-                found.setdefault(size or f"{value.name}:{dim}", []).append((value.name, dim))
+        for dim, symbol in symbols_of(value).items():
+            found.setdefault(symbol, []).append((value.name, dim))
     return found
+
+
+def symbols_of(value: Value) -> dict[int, str]:
+    """What an input's open dimensions are called, by dimension; unnamed ones as in "x:2"."""
+    shape = value.type.shape if value.type is not None else ()
+    return {d: s or f"{value.name}:{d}" for d, s in enumerate(shape) if isinstance(s, str)}
 
 
 def is_oversized(shape: Sequence[int]) -> bool:
@@ -97,12 +102,12 @@ def _check_names(graph: Graph, request: ShapeRequest) -> None:
     for name in request.shapes:
         if name not in names:
             raise InvalidRequest(f"--shape {name}: the model's inputs are {sorted(names)}")
-    symbols = {d for v in graph.inputs if v.type for d in v.type.shape if isinstance(d, str) and d}
-    for name in sorted(set(request.dims) - symbols):
+    symbols = open_dims(graph)
+    for name in sorted(set(request.dims) - set(symbols)):
         raise InvalidRequest(
             f"--dim {name}: the model's symbols are {sorted(symbols)}"
             if symbols
-            else f"--dim {name}: the model's inputs have no named dimensions; use --shape"
+            else f"--dim {name}: the model's inputs have no open dimensions"
         )
 
 
@@ -113,12 +118,11 @@ def _fix_input(value: Value, element: np.dtype | None, request: ShapeRequest) ->
         if shape is not None and element is not None:
             value.type = TensorType(dtype=element, shape=shape)
         return
-    declared = value.type.shape
+    declared, symbols = value.type.shape, symbols_of(value)
+    asked = {d: int(request.dims[s]) for d, s in symbols.items() if s in request.dims}
     if shape is None:
-        value.type = TensorType(
-            dtype=value.type.dtype,
-            shape=tuple(int(request.dims[d]) if d in request.dims else d for d in declared),  # type: ignore[index]
-        )
+        sizes = tuple(asked.get(d, size) for d, size in enumerate(declared))
+        value.type = TensorType(dtype=value.type.dtype, shape=sizes)
         return
     fits = len(shape) == len(declared) and all(
         isinstance(d, str) or d == s for s, d in zip(shape, declared, strict=True)
@@ -127,9 +131,9 @@ def _fix_input(value: Value, element: np.dtype | None, request: ShapeRequest) ->
         raise InvalidRequest(
             f"--shape {value.name}: {list(shape)} does not fit the declared {shown(declared)}"
         )
-    for size, symbol in zip(shape, declared, strict=True):
-        named = request.dims.get(symbol, size) if isinstance(symbol, str) else size
-        if named != size:
+    for dim, named in asked.items():
+        if named != shape[dim]:
+            symbol = symbols[dim]
             raise InvalidRequest(
                 f"--dim {symbol}={named} and --shape {value.name}={','.join(map(str, shape))} "
                 f"give '{symbol}' two sizes; the declared shape is {shown(declared)}"

@@ -1,6 +1,7 @@
 """Ops that address elements by indices."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -195,12 +196,19 @@ def scatter_nd(
     """Rows are replaced, or combined with what was there."""
     depth = indices.shape[-1]
     inner = data.shape[depth:]
+    check_updates(updates, (*indices.shape[:-1], *inner))
     rows = g.reshape(data, (math.prod(data.shape[:depth]), *inner))
     places = row_places(g, indices, data.shape, 0)
     count = math.prod(places.shape)
     new = g.reshape(updates, (count, *inner))
     found = scatter_rows(g, rows, g.reshape(places, (count,)), new, reduction)
     return g.reshape(found, data.shape)
+
+
+def check_updates(updates: Value, shape: Sequence[int]) -> None:
+    """Raise InvalidModel where there is not one update for each index."""
+    if updates.shape != tuple(shape):
+        raise InvalidModel(f"updates of shape {list(shape)} are scattered; got {updates.type}")
 
 
 for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
@@ -233,6 +241,7 @@ for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
         reduction: str = "none",
     ) -> Value:
         """Elements of the flat tensor are replaced, or combined with what was there."""
+        check_updates(updates, indices.shape)
         count = math.prod(indices.shape)
         flat = g.reshape(data, (math.prod(data.shape),))
         places = g.reshape(flat_places(g, indices, data.shape, counted(axis, data.rank)), (count,))

@@ -40,6 +40,7 @@ class Run:
     `clock` is "thread CPU" or "wall", `tick_ns` its resolution, `clock_cost_ns` what one reading
     costs (already taken off each event). Without `operator_level`, `reason` says why there is only
     the time of the whole model; with it, `reason` holds the doubts of the self-check, if any.
+    `sizes` are those, in the run, of dimensions that the model leaves open.
     """
 
     device: str
@@ -55,6 +56,7 @@ class Run:
     operator_level: bool = True
     reason: str = ""
     model: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

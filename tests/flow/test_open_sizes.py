@@ -1,0 +1,166 @@
+"""Which sizes open dimensions are taken to have: told apart, tied, usual, or the user's."""
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from flatbuffers import Builder
+from onnx import helper
+from open_models import floats, save
+
+import straightway
+from straightway.flow.samples import groupings
+from straightway.flow.suggestion import candidates
+from straightway.flow.translate import read
+from straightway.ingest.shapes import ShapeRequest
+
+
+def convolution(path, shape):
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    return save(path, nodes, {"x": shape}, ["y"], {"w": floats(4, 3, 3, 3)})
+
+
+def foreign(made, path):
+    data = made.data.replace(b"straightway", b"another way")
+    assert data != made.data
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["?", "-1", "None", None])
+def test_dimensions_without_a_name_are_told_apart(name, tmp_path):
+    done = straightway.convert(convolution(tmp_path / "m.onnx", ["N", 3, name, name]))
+    assert done.sizes == {"N": 1, "x:2": 224, "x:3": 224}
+    assert any(check.shape[2] != check.shape[3] for check in done.verification.outputs)
+
+
+def test_one_without_a_name_can_be_fixed(tmp_path):
+    path = convolution(tmp_path / "m.onnx", ["N", 3, None, None])
+    done = straightway.convert(path, dims={"x:2": 48})
+    assert done.sizes == {"N": 1, "x:3": 224}
+    with pytest.raises(straightway.InvalidRequest, match=r"symbols are \['N', 'x:2', 'x:3'\]"):
+        straightway.convert(path, dims={"x:1": 48})
+
+
+def test_dimensions_are_tied_where_the_model_takes_no_others(tmp_path):
+    nodes = [
+        helper.make_node("Mul", ["x", "mask"], ["m"]),
+        helper.make_node("MatMul", ["m", "w"], ["y"]),
+    ]
+    inputs = {"x": ["N", None, 5], "mask": [None, None, 1]}
+    path = save(tmp_path / "m.onnx", nodes, inputs, ["y"], {"w": floats(5, 4)})
+    declared = read(path, ShapeRequest(keep_open=True))
+    assert [set(symbols) for symbols in groupings(declared)] == [
+        {"N", "x:1", "mask:0", "mask:1"},
+        {"N", "x:1"},
+    ]
+    done = straightway.convert(path)
+    assert done.sizes == {"N": 1, "x:1": 128}
+    texts = {remark.text for remark in done.remarks}
+    assert "x:1 and mask:1 are one size: the model takes no others" in texts
+
+
+def test_what_is_not_tied_stays_apart(tmp_path):
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["x"], ["a"]),
+        helper.make_node("GlobalAveragePool", ["z"], ["b"]),
+        helper.make_node("Add", ["a", "b"], ["y"]),
+    ]
+    inputs = {"x": [1, 3, None, 5], "z": [1, 3, None, 5]}
+    done = straightway.convert(save(tmp_path / "m.onnx", nodes, inputs, ["y"], {}))
+    assert set(done.sizes) == {"x:2", "z:2"}
+
+
+def test_lines_of_text_are_wider_than_high(tmp_path):
+    path = convolution(tmp_path / "m.onnx", [1, 3, "H", "W"])
+    declared = read(path, ShapeRequest(keep_open=True))
+    assert [shapes["x"][2:] for shapes in candidates(declared)][:3] == [
+        (224, 224),
+        (320, 320),
+        (48, 320),
+    ]
+
+
+def test_a_file_of_others_is_compared_at_several_sizes(tmp_path):
+    path = convolution(tmp_path / "m.onnx", ["N", 3, "H", "W"])
+    other = foreign(straightway.convert(path, verify=False), tmp_path / "m.tflite")
+    found = straightway.verify(path, other)
+    assert found.equal
+    assert "not, byte for byte" in found.note
+    assert len({check.shape for check in found.outputs}) == 6
+    np.savez(tmp_path / "x.npz", x=floats(3, 3, 9, 11))
+    found = straightway.verify(path, other, inputs=tmp_path / "x.npz")
+    assert [check.shape for check in found.outputs] == [(3, 4, 5, 6)]
+
+
+def test_our_own_file_is_compared_on_the_users_arrays(tmp_path):
+    path = convolution(tmp_path / "m.onnx", ["N", 3, "H", "W"])
+    straightway.convert(path, tmp_path / "m.tflite", verify=False)
+    np.savez(tmp_path / "x.npz", x=floats(3, 3, 9, 11))
+    found = straightway.verify(path, tmp_path / "m.tflite", inputs=tmp_path / "x.npz")
+    assert found.equal
+    assert not found.note
+    assert [check.shape for check in found.outputs] == [(3, 4, 5, 6)]
+
+
+def test_a_part_that_the_file_fixes_is_not_open(tmp_path):
+    path = convolution(tmp_path / "m.onnx", ["N", 3, "H", "W"])
+    other = foreign(straightway.convert(path, verify=False, dims={"H": 30}), tmp_path / "m.tflite")
+    shapes = {check.shape for check in straightway.verify(path, other).outputs}
+    assert len(shapes) > 3
+    assert {shape[2] for shape in shapes} == {15}
+
+
+def test_a_file_that_only_says_that_it_is_open_is_found_out(tmp_path):
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["r"]),
+        helper.make_node("MatMul", ["r", "w"], ["y"]),
+    ]
+    constants = {"shape": np.array([0, 2, 6]), "w": floats(6, 3)}
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", 12]}, ["y"], constants)
+    made = straightway.convert(path, verify=False, dims={"N": 4})
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(bytearray(made.data)))
+    graph = model.subgraphs[0]
+    graph.tensors[graph.inputs[0]].shapeSignature = [-1, 12]
+    builder = Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    (tmp_path / "m.tflite").write_bytes(bytes(builder.Output()))
+    with pytest.raises(straightway.Mismatch, match="leaves dimensions open, but does not run at"):
+        straightway.verify(path, tmp_path / "m.tflite")
+
+
+def test_sigmoids_are_spelled_out_for_files_of_others_too(tmp_path):
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Sigmoid", ["a"], ["y"])]
+    constants = {"b": np.full(3, -11, np.float32)}
+    path = save(tmp_path / "m.onnx", nodes, {"x": [1, 3]}, ["y"], constants)
+    other = foreign(straightway.convert(path, verify=False), tmp_path / "m.tflite")
+    found = straightway.verify(path, other)
+    assert found.equal
+    assert "not, byte for byte" in found.note
+    assert "1 / (1 + exp(-x))" in found.note
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.tflite"])
+def test_a_profile_says_at_which_sizes(name, tmp_path):
+    path = convolution(tmp_path / "m.onnx", ["N", 3, "H", "W"])
+    straightway.convert(path, tmp_path / "m.tflite", verify=False)
+    trace = straightway.profile(tmp_path / name, runs=1)
+    assert list(trace.run.sizes.values()) == [1, 224, 224]
+    asked = straightway.profile(tmp_path / name, runs=1, shapes={"x": [2, 3, 9, 11]})
+    assert not asked.run.sizes
+    np.savez(tmp_path / "x.npz", x=floats(3, 3, 9, 11))
+    given = straightway.profile(tmp_path / name, runs=1, inputs=tmp_path / "x.npz")
+    assert list(given.run.sizes.values()) == [3, 9, 11]
+
+
+def test_a_profile_of_a_model_that_runs_nowhere_asks_for_sizes(tmp_path):
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": [1, "K"]}, ["y"], {"w": floats(4999, 3)})
+    trace = straightway.profile(path, runs=1)
+    assert trace.run.sizes == {"K": 4999}
+    nodes = [helper.make_node("MatMul", ["r", "w"], ["y"]), helper.make_node("Relu", ["x"], ["r"])]
+    path = save(tmp_path / "n.onnx", nodes[::-1], {"x": [1, "K"]}, ["y"], {"w": floats(4999, 3)})
+    with pytest.raises(straightway.InvalidRequest, match="--shape or --dim fixes K"):
+        straightway.profile(path, runs=1)
