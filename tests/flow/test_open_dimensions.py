@@ -263,6 +263,15 @@ def test_an_open_batch_costs_nothing(tmp_path):
     assert_equal_at(path, opened.data, *({"x": floats(n, 3, 8, 12)} for n in (1, 5)))
 
 
+def test_a_slice_ends_where_less_is_left(tmp_path):
+    constants = {"starts": np.array([0, 1]), "ends": np.array([2, 100])}
+    nodes = [helper.make_node("Slice", ["x", "starts", "ends"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", 5, 6]}, ["y"], constants)
+    done = straightway.convert(path)
+    assert not done.verification.ran.placement.outside
+    assert_equal_at(path, done.data, *({"x": floats(n, 5, 6)} for n in (1, 2, 3, 9)))
+
+
 @pytest.mark.parametrize("count", [1, 2, 5, 12])
 def test_sample_sizes_do_not_follow_from_each_other(count):
     """Of any two symbols one may change alone, so no size may look like a function of another."""

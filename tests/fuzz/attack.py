@@ -40,7 +40,7 @@ from straightway.run.process import Child
 ENGINES = ("litert", "onnxruntime")
 CLEAN = (Unsupported, InvalidModel, InvalidRequest)
 SLOWEST_S = 10
-HUNG_S = 60
+HUNG_S = 120
 SLICE_S = 180
 # what has larger inputs is converted, and not compared
 MOST_ELEMENTS = 2**20
@@ -84,10 +84,10 @@ def is_large(model: bytes) -> bool:
     return any(math.prod(dims) > MOST_ELEMENTS for dims in sizes)
 
 
-def attempt(path: Path, child: Child | None) -> str:
+def attempt(path: Path, child: Child | None, *, limit_s: int = SLOWEST_S) -> str:
     """Convert one file; the empty text or what went wrong, and where."""
     signal.signal(signal.SIGALRM, _too_slow)
-    signal.alarm(SLOWEST_S)
+    signal.alarm(limit_s)
     try:
         convert(path, verify=child is not None, child=child, seeds=[0])
     except CLEAN as error:
@@ -151,14 +151,19 @@ def _ends(numbers: range, plan: Plan) -> Iterator[tuple[int, str]]:
             if plan.keep is not None:
                 shutil.copy(path, plan.keep / f"{number}.onnx")
             end = attempt(path, child if checked else None)
-            if end.startswith("TooSlow"):  # the engine may still be at it, or others were at work
-                child.close()
-                child = stack.enter_context(Child(engines=ENGINES))
-                end = attempt(path, child if checked else None)
+            if end.startswith("TooSlow"):  # others may have been at work
+                child = _renewed(child, stack)  # and the engine may still be
+                end = attempt(path, child if checked else None, limit_s=HUNG_S // 2)
+                child = _renewed(child, stack) if end.startswith("TooSlow") else child
             if plan.keep is not None and end.startswith("="):
                 (plan.keep / f"{number}.onnx").unlink()
             yield number, end
     faulthandler.cancel_dump_traceback_later()
+
+
+def _renewed(child: Child, stack: ExitStack) -> Child:
+    child.close()
+    return stack.enter_context(Child(engines=ENGINES))
 
 
 def attack_apart(numbers: range, plan: Plan) -> tuple[range, Outcome]:

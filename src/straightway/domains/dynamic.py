@@ -182,9 +182,13 @@ class _Unifier:
         if first.op.name == "SLICE":
             ends = [start + count for start, count in zip(starts, ends, strict=True)]
         opened = [k for k, end in enumerate(zip(*ends, strict=True)) if len(set(end)) > 1]
+        shapes = [np.array(node.operands()[0].shape) for node in nodes]
+        if not opened and _alike(starts) and first.op.name == "SLICE":
+            if not _alike(shapes):  # a size that is less is all that there is: SLICE refuses it
+                self.stride(first, ends[0], 0)
+            return True
         if not opened or not _alike(starts):
             return False
-        shapes = [np.array(node.operands()[0].shape) for node in nodes]
         left = [shape - end for shape, end in zip(shapes, ends, strict=True)]
         if any((other[opened] != left[0][opened]).any() for other in left):
             return False
