@@ -164,3 +164,31 @@ def test_a_profile_of_a_model_that_runs_nowhere_asks_for_sizes(tmp_path):
     path = save(tmp_path / "n.onnx", nodes[::-1], {"x": [1, "K"]}, ["y"], {"w": floats(4999, 3)})
     with pytest.raises(straightway.InvalidRequest, match="--shape or --dim fixes K"):
         straightway.profile(path, runs=1)
+
+
+def test_usual_sizes_that_need_a_lot_of_memory_are_not_tried(tmp_path):
+    """Each pixel meets each: 10 GB at 224 by 224."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "column"], ["a"]),
+        helper.make_node("Reshape", ["x", "row"], ["b"]),
+        helper.make_node("MatMul", ["a", "b"], ["m"]),
+        helper.make_node("ReduceMax", ["m"], ["y"], axes=[1, 2]),
+    ]
+    constants = {"column": np.array([1, -1, 1]), "row": np.array([1, 1, -1])}
+    path = save(tmp_path / "m.onnx", nodes, {"x": [1, 1, "H", "W"]}, ["y"], constants)
+    done = straightway.convert(path)
+    assert done.sizes == {"H": 64, "W": 64}
+
+
+def test_what_computes_sizes_comes_from_the_node_that_needs_them(tmp_path):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Slice", ["s", "zero", "two"], ["n"]),
+        helper.make_node("Concat", ["n", "heads"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    constants = {"zero": np.array([0]), "two": np.array([2]), "heads": np.array([3, 4])}
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", "T", 12]}, ["y"], constants)
+    written = straightway.convert(path, verify=False).translation.written.operators
+    assert len(written) > 1
+    assert all(node.origins for node in written)

@@ -183,6 +183,14 @@ class Writer:
     ) -> Value:
         """Write one op."""
         result = Value(self.graph.fresh("size"), tensor_type(dtype, shape))
-        node = Node(Op(dialect="tflite", name=name), operands, [result], attrs, name="sizes")
+        origins = self.place.origins if self.place is not None else frozenset()
+        node = Node(
+            Op(dialect="tflite", name=name),
+            operands,
+            [result],
+            attrs,
+            name="sizes",
+            origins=origins,
+        )
         edit.insert(self.graph, node, self.place)
         return result

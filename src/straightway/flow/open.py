@@ -9,7 +9,7 @@ import numpy as np
 
 from straightway.domains.sizes import POINTS
 from straightway.errors import Bug, InvalidRequest, NotYet, StraightwayError
-from straightway.flow import remedy
+from straightway.flow import counted, remedy
 from straightway.flow.accepted import takes
 from straightway.flow.inputs import Arrays, make_inputs, pinned_inputs, read_arrays
 from straightway.flow.reference import Oracle
@@ -27,7 +27,7 @@ from straightway.flow.samples import (
     ladders,
 )
 from straightway.flow.suggestion import candidates
-from straightway.flow.translate import PLAIN, Form, Translation
+from straightway.flow.translate import PLAIN, UNFORESEEN, Form, Translation, prepare
 from straightway.ingest.shapes import symbols_of
 from straightway.ir import Graph
 from straightway.remark import Remark
@@ -36,8 +36,8 @@ from straightway.remark import Remark
 # of 32 agree on does not hold at any size.
 MOST_DIFFERING = 1
 Runs = Callable[[Arrays], bool]
-# larger inputs take too long to try
-MOST_ELEMENTS = 2**21
+# larger tensors take too long to try: each pixel of 224 by 224 attending to each is 10 GB
+MOST_ELEMENTS = 2**24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,11 +150,26 @@ def with_usual_sizes(oracle: Oracle, declared: Graph, made: Opened) -> Opened:
 def usual(declared: Graph, arrays: Arrays, runs: Runs) -> Arrays | None:
     """Inputs like these at the first usual sizes at which all runs."""
     for shapes in candidates(declared):
-        if sum(map(math.prod, shapes.values())) <= MOST_ELEMENTS:
+        if _largest(declared, shapes) <= MOST_ELEMENTS:
             found = resized(arrays, shapes)
             if runs(found):
                 return found
     return None
+
+
+def _largest(declared: Graph, shapes: Shapes) -> float:
+    """Elements of the model's largest tensor at these sizes; infinite where it contradicts itself."""
+    graph = counted.copied(declared)
+    for value in graph.inputs:
+        value.type = replace(value.known_type, shape=shapes[value.name])
+    if sum(math.prod(shape) for shape in shapes.values()) > MOST_ELEMENTS:
+        return math.inf
+    try:
+        prepare(graph)
+    except (*CONTRADICTIONS, *UNFORESEEN):
+        return math.inf
+    types = [v.type for v in graph.values() if v.type is not None]
+    return max((kind.size for kind in types if kind.is_static), default=0)
 
 
 def several(declared: Graph, seed: int, runs: Runs) -> list[Arrays]:

@@ -20,6 +20,7 @@ from straightway.trace.schema import Trace
 
 # More than a device that runs such models has; LiteRT dies of some thousands.
 MOST_THREADS = 256
+LONGEST_TRIAL_S = 20.0
 
 
 def profile(model: Path, request: Request, *, runs: int = 30, threads: int = 1) -> Trace:
@@ -96,7 +97,7 @@ def _usual(model: Path, graph: Graph, arrays: Arrays) -> Arrays:
 
         def runs(one: Arrays) -> bool:
             try:
-                child.call(litert.run(model, one))
+                child.call(litert.run(model, one), timeout_s=LONGEST_TRIAL_S)
             except StraightwayError:
                 return False
             return True
