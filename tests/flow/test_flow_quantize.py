@@ -51,10 +51,12 @@ class Net:
         spread = scale * np.exp(RNG.normal(0, 1, (shape[0], *[1] * (len(shape) - 1))))
         return self.const(RNG.normal(0, 1, shape) * spread / np.sqrt(np.prod(shape[1:])))
 
-    def save(self, path, *outputs):
+    def save(self, path, *outputs, opset=17):
         infos = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs]
         graph = helper.make_graph(self.nodes, "g", self.inputs, infos, self.constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+        )
         onnx.save(onnx.shape_inference.infer_shapes(model), path)
         return path
 

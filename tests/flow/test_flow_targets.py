@@ -169,3 +169,24 @@ def test_deploying_for_a_target_asks_both_steps(tmp_path):
     )  # fmt: skip
     assert set(ends(done.conversion)) == {"int8"}
     assert scale_counts(done.conversion)["FULLY_CONNECTED"] == 1
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize("is_rounded", [False, True])
+def test_what_an_engine_lacks_is_spelled_in_parts(tmp_path, child, approximate, is_rounded):
+    n = Net(x=(1, 16))
+    hidden = n.Gelu(n.Gemm("x", n.weights(8, 16), transB=1), approximate=approximate)
+    path = n.save(tmp_path / "m.onnx", hidden, opset=20)
+    request = Request(target="tflite-micro", seeds=(0, 1))
+    if is_rounded:
+        asked = QuantizeRequest(calibration=data(path, 4), target="tflite-micro")
+        quantize(path, tmp_path / "q.onnx", asked)
+        path = tmp_path / "q.onnx"
+    conversion = convert(path, tmp_path / "m.tflite", request=request)
+    assert "GELU" not in names(conversion)
+    assert "TANH" in names(conversion)
+    feeds = [np.zeros(v.shape, v.dtype) for v in conversion.translation.layout.graph.inputs]
+    assert child.call(micro.run(tmp_path / "m.tflite", feeds))
+    if is_rounded:
+        kept = convert(path, request=Request(target="ethos-u55-128", seeds=(0,)))
+        assert "GELU" in names(kept)

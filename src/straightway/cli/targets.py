@@ -20,7 +20,16 @@ def command(
 
         found = list(TARGETS.values()) if name is None else [find(name)]
     if json:
-        print_json([{**asdict(one), "single_scale": sorted(one.single_scale)} for one in found])
+        print_json(
+            [
+                {
+                    **asdict(one),
+                    "single_scale": sorted(one.single_scale),
+                    "lacks": sorted(one.lacks),
+                }
+                for one in found
+            ]
+        )
         return
     table = Table("target", "what", "activations", "weights", "inputs and outputs", "spelled for")
     for one in found:

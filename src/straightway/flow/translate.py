@@ -20,7 +20,7 @@ from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
 from straightway.lower.results import result_types
 from straightway.passes import counts, opening
-from straightway.quant import ends, integer
+from straightway.quant import ends, integer, substitutes
 from straightway.remark import Remark
 from straightway.targets.target import Target
 from straightway.tflite.write import Written, write
@@ -43,12 +43,14 @@ class Form:
     """What is asked of a file besides its numbers.
 
     `channels_last_io`: images that go in or out have their channels last. `io_type`: see
-    `quant.ends`. `delegate`: among equal spellings of an op, the one that XNNPACK's delegate runs.
+    `quant.ends`. `lacks` and `accelerated`: see `quant.substitutes`. `delegate`: among equal spellings of an op, the one that XNNPACK's delegate runs.
     """
 
     channels_last_io: bool = False
     io_type: str = "float"
     delegate: bool = True
+    lacks: frozenset[str] = frozenset()
+    accelerated: bool = False
 
 
 PLAIN = Form()
@@ -60,6 +62,8 @@ def form_for(target: Target, *, channels_last_io: bool = False, io_type: str = "
         channels_last_io=channels_last_io,
         io_type=io_type or target.io_type,
         delegate=target.delegate,
+        lacks=target.lacks,
+        accelerated=bool(target.accelerator),
     )
 
 
@@ -261,7 +265,9 @@ def draft(prepared: Prepared, form: Form) -> Draft:
     lowered = _lowered(source, form)
     remarks = [*prepared.remarks, *lowered.remarks, *preparation.after(lowered.graph)]
     made = integer.run(lowered.graph)
-    remarks += [*made.remarks, *ends.run(lowered.graph, form.io_type)]
+    remarks += made.remarks
+    remarks += substitutes.run(lowered.graph, form.lacks, accelerated=form.accelerated)
+    remarks += ends.run(lowered.graph, form.io_type)
     values = {source: made.stand_in(value) for source, value in lowered.values.items()}
     lowered = replace(lowered, values=values)
     watch.lap("lower")

@@ -1,5 +1,6 @@
 """Arm's NPUs Ethos-U, by its compiler Vela; what they do not take runs on the Cortex-M beside them."""
 
+from straightway.targets.micro import LACKS
 from straightway.targets.target import Number, Target
 
 VELA = "ethos-u-vela 5.2.0: regor.tflite_operator_constraints, --supported-ops-report"
@@ -14,6 +15,7 @@ def _target(family: str, macs: int) -> Target:
         title=f"Ethos-{family.upper()} NPU of {macs} MAC a cycle",
         sources=(VELA,),
         activations=("int8", "int16"),
+        lacks=LACKS,
         accelerator=name,
         numbers={
             "macs": Number(amount=macs, unit="MAC/cycle", source="ethos-u-vela 5.2.0: accelerators")

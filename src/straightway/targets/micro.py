@@ -2,6 +2,9 @@
 
 from straightway.targets.target import Target
 
+# tflite-micro 0.dev20261023: python_ops_resolver.cc registers no GELU
+LACKS = frozenset({"GELU"})
+
 TARGETS = (
     Target(
         name="tflite-micro",
@@ -11,12 +14,14 @@ TARGETS = (
             "tensorflow/tflite-micro, tensorflow/lite/micro/kernels: int16 beside int8 weights",
         ),
         activations=("int8", "int16"),
+        lacks=LACKS,
     ),
     Target(
         name="tflite-micro-2024",
         title="microcontroller by TensorFlow Lite Micro from before September 2024",
         sources=("tensorflow/tflite-micro, pull requests 2602 and 2673",),
         activations=("int8", "int16"),
+        lacks=LACKS,
         single_scale=frozenset({"FULLY_CONNECTED"}),
     ),
 )

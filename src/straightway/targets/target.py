@@ -25,6 +25,7 @@ class Target:
     ops whose weights have one scale for all channels there; `per_channel` is False where all do.
     `delegate`: files are spelled for XNNPACK's delegate; else each op is the one that says it most
     directly. `io_type`: what inputs and outputs are: floats, or the integers that are stored.
+    `lacks`: TFLite ops of which the engine on the CPU has no kernel.
     `accelerator`: its name for the tool that compiles for it. `sources` say where all this is from.
     """
 
@@ -36,6 +37,7 @@ class Target:
     single_scale: frozenset[str] = frozenset()
     delegate: bool = False
     io_type: InputOutputType = "integer"
+    lacks: frozenset[str] = frozenset()
     accelerator: str = ""
     numbers: Mapping[str, Number] = field(default_factory=dict)
 
