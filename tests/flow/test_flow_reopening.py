@@ -44,9 +44,10 @@ def test_an_open_batch_stays_open_and_converts(tmp_path, child):
     made = convert(tmp_path / "q.onnx", child=child, request=Request())
     assert made.verification.equal
     assert "batch" in made.sizes
-    fixed = QuantizeRequest(calibration=samples(tmp_path, 6, 3, 8, 8), dims={"batch": 1})
-    quantize(path, tmp_path / "fixed.onnx", fixed)
-    assert dims(tmp_path / "fixed.onnx") == [[1, 3, 8, 8], [1, 5]]
+    for asked in ({"dims": {"batch": 1}}, {"shapes": {"x": (1, 3, 8, 8)}}):
+        fixed = QuantizeRequest(calibration=samples(tmp_path, 6, 3, 8, 8), **asked)
+        quantize(path, tmp_path / "fixed.onnx", fixed)
+        assert dims(tmp_path / "fixed.onnx") == [[1, 3, 8, 8], [1, 5]]
 
 
 def test_sizes_of_pictures_stay_open(tmp_path, child):

@@ -112,7 +112,6 @@ def open_data(
 def shapes_of(
     data: "str | Path | Callable[[], Iterable[object]] | None",
     declared: Graph,
-    *,
     pictures: Pictures | None = None,
 ) -> dict[str, tuple[int, ...]]:
     """The shapes that the first sample gives to inputs with open dimensions.

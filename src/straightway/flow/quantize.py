@@ -13,13 +13,11 @@ from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data, shapes_of
 from straightway.flow.convert import Step, quiet
-from straightway.flow.reopening import lowered_open
+from straightway.flow.reopening import NEUTRAL, keep_words, lowered_open, sized
 from straightway.flow.resumption import observer
 from straightway.flow.surprises import FAR, is_constant, surprises
 from straightway.flow.translate import (
-    Form,
     LoweredTwice,
-    fitting,
     form_for,
     lowered_twice,
     read,
@@ -33,7 +31,7 @@ from straightway.flow.tuning import (
     equalized,
 )
 from straightway.ingest.shapes import ShapeRequest, open_dims
-from straightway.ir import Graph, Node, Value
+from straightway.ir import Node, Value
 from straightway.onnx_io.write import to_bytes
 from straightway.quant import (
     assignment,
@@ -132,6 +130,11 @@ class QuantizeRequest:
         return OPSET if self.stored_as == INT8 else INT16_OPSET
 
     @property
+    def is_respelled(self) -> bool:
+        """Whether ops are said otherwise: for XNNPACK, or since int16 has fewer kernels."""
+        return self.device.delegate or self.stored_as != INT8
+
+    @property
     def stored_as(self) -> np.dtype:
         """The type of the integers between ops."""
         return np.dtype(self.activations or self.device.activations[0])
@@ -186,19 +189,17 @@ def quantize(
     asked.step("reading")
     declared = read(path, replace(shapes, keep_open=True))
     is_open = bool(open_dims(declared))
-    shapes = _sized(declared, shapes, asked) if is_open else shapes
+    if is_open:
+        given = None if asked.random else shapes_of(asked.calibration, declared, asked.pictures)
+        shapes = sized(declared, shapes, given)
     samples = open_data(
         asked.calibration, read(path, shapes), pictures=asked.pictures, random=asked.random
     )
     if asked.method != AUTO:
         range_of(NOTHING_SEEN, asked.method, percentile=asked.percentile)  # checks them
-    opening = None
-    if is_open:
-        fixed = {value.name: value.shape for value in read(path, shapes).inputs}
-        opening = lowered_open(declared, fixed, _respelling(asked), NEUTRAL)
-        lowered = opening.lowered
-    else:
-        lowered = lowered_twice(read(path, shapes), _respelling(asked), NEUTRAL)
+    respell = respelling.run if asked.is_respelled else keep_words
+    opening = lowered_open(declared, read(path, shapes), respell) if is_open else None
+    lowered = opening.lowered if opening else lowered_twice(read(path, shapes), respell, NEUTRAL)
     _check_names(path, lowered, asked.keep_float)
     with Child(engines=["onnxruntime"]) as child:
         found = _quantized(path, lowered, samples, asked, child)
@@ -209,17 +210,6 @@ def quantize(
         with files.written(target, found.data):
             pass
     return replace(found, path=target)
-
-
-# `convert` chooses among equal spellings of an op
-NEUTRAL = Form(delegate=False)
-
-
-def _respelling(asked: QuantizeRequest) -> Callable[[Graph], None]:
-    """What is said otherwise for XNNPACK, or since int16 has fewer kernels."""
-    if asked.device.delegate or asked.stored_as != INT8:
-        return respelling.run
-    return lambda _: None
 
 
 NOTHING_SEEN = Observed(
@@ -233,15 +223,6 @@ NOTHING_SEEN = Observed(
     span=1.0,
     histogram=np.zeros(2, np.int64),
 )
-
-
-def _sized(declared: Graph, shapes: ShapeRequest, asked: QuantizeRequest) -> ShapeRequest:
-    """The shapes asked for; of what is open besides, the sizes of the data."""
-    if asked.calibration is None and asked.random:
-        found = fitting(declared)
-    else:
-        found = shapes_of(asked.calibration, declared, pictures=asked.pictures)
-    return replace(shapes, shapes={**shapes.shapes, **found})
 
 
 def _check_names(path: Path, lowered: LoweredTwice, names: Sequence[str]) -> None:

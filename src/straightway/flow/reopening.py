@@ -1,14 +1,14 @@
 """Models with open dimensions, rounded: observed at the sizes of the data, open again afterwards."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from straightway.errors import InvalidModel, NotYet, Unsupported
 from straightway.flow import counted
 from straightway.flow.samples import Shapes, Symbols, at, is_batch
-from straightway.flow.translate import Form, LoweredTwice, twice
-from straightway.ingest.shapes import open_dims
+from straightway.flow.translate import Form, LoweredTwice, fitting, twice
+from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph
 from straightway.lower import preparation
 from straightway.onnx_io.reopen import reopened
@@ -19,6 +19,8 @@ from straightway.quant.spelling import OPSET
 from straightway.remark import Remark
 
 STEP = "flow.reopening"
+# `convert` chooses among equal spellings of an op
+NEUTRAL = Form(delegate=False)
 Respell = Callable[[Graph], None]
 
 
@@ -54,13 +56,25 @@ def _shown(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
-def lowered_open(declared: Graph, fixed: Shapes, respell: Respell, form: Form) -> Opening:
-    """Lower an ingested graph at the sizes of `fixed`, by ops that hold at other sizes if there are.
+def keep_words(_: Graph) -> None:
+    """Respell nothing."""
+
+
+def sized(declared: Graph, shapes: ShapeRequest, found: Shapes | None) -> ShapeRequest:
+    """The shapes asked for; of what is open besides, those of the data, else such as the model takes."""
+    return replace(
+        shapes, shapes={**shapes.shapes, **(fitting(declared) if found is None else found)}
+    )
+
+
+def lowered_open(declared: Graph, fixed: Graph, respell: Respell) -> Opening:
+    """Lower an ingested graph at the sizes of `fixed`, by ops that hold at others if there are such.
 
     Raises Unsupported where it can't be lowered at all.
     """
+    form, shapes = NEUTRAL, {value.name: value.shape for value in fixed.inputs}
     symbols = open_dims(declared)
-    own = {symbol: fixed[uses[0][0]][uses[0][1]] for symbol, uses in symbols.items()}
+    own = {symbol: shapes[uses[0][0]][uses[0][1]] for symbol, uses in symbols.items()}
     others = [_larger(own, symbols, times) for times in (2, 3)]
     named = {
         value.name: tuple(
