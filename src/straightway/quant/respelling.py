@@ -3,6 +3,7 @@
 before                       after
   %y = HARD_SWISH(%x)          %a = RELU6(ADD(%x, const 3))
                                %y = MUL(%x, MUL(%a, const 1/6))
+  %y = PRELU(%x, const s)      %y = ADD(%x, RELU(MUL(%x, const s - 1)))
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ def run(graph: Graph) -> None:
     for node in graph.nodes:
         if is_op(node, "HARD_SWISH"):
             _hard_swish(graph, node)
+        elif is_op(node, "PRELU"):
+            _prelu(graph, node)
 
 
 def _hard_swish(graph: Graph, node: Node) -> None:
@@ -29,6 +32,22 @@ def _hard_swish(graph: Graph, node: Node) -> None:
     clipped = _made(graph, node, "RELU6", [shifted], {})
     gate = _made(graph, node, "MUL", [clipped, _number(graph, 1 / 6)], PLAIN)
     edit.replace(node, [_made(graph, node, "MUL", [x, gate], PLAIN)])
+
+
+def _prelu(graph: Graph, node: Node) -> None:
+    """Of one slope LEAKY_RELU; else, up to a slope of 1, what a negative number lacks is added."""
+    x, slope = node.operands()
+    if slope.const is None or not slope.const.size or x.dtype != slope.dtype:
+        return
+    low, high = float(slope.const.min()), float(slope.const.max())
+    if low == high and low != 0:
+        edit.replace(node, [_made(graph, node, "LEAKY_RELU", [x], {"alpha": low})])
+        return
+    if not high <= 1:
+        return
+    rest = edit.constant(graph, (slope.const - 1).astype(slope.dtype), f"{slope.name}/rest")
+    lacks = _made(graph, node, "RELU", [_made(graph, node, "MUL", [x, rest], PLAIN)], {})
+    edit.replace(node, [_made(graph, node, "ADD", [x, lacks], {**PLAIN, "pot_scale": False})])
 
 
 def _made(
