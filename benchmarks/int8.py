@@ -157,6 +157,8 @@ def onnx2tf(
         array = np.concatenate([one[name] for one in data])
         if array.ndim == 4 and array.shape[1] in (1, 3):
             array = array.transpose(0, 2, 3, 1)
+        elif array.ndim == 4:  # its channels are last already, and it must be told so
+            command += ["-kat", name]
         np.save(folder / "data.npy", array)
         command += ["-cind", name, folder / "data.npy", "[[[[0]]]]", "[[[[1]]]]"]
     path = f"{rival.programs}:/usr/local/bin:/usr/bin:/bin"
