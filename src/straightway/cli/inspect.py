@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from straightway.flow.inspect import Fate
 
 
+EXACT = {True: "yes", False: "no", None: ""}
+
+
 def _becomes(fate: "Fate") -> str:
     if fate.refused:
         return "refused"
@@ -63,9 +66,16 @@ def command(
             }
         )
     else:
-        table = Table("node", "operator", "becomes", "stored as", "remark")
+        table = Table("node", "operator", "becomes", "stored as", "exact", "remark")
         for fate in found.fates:
-            cells = (fate.node, fate.op, _becomes(fate), fate.layout, _remark(fate))
+            cells = (
+                fate.node,
+                fate.op,
+                _becomes(fate),
+                fate.layout,
+                EXACT[fate.exact],
+                _remark(fate),
+            )
             table.add_row(*map(printable, cells))
         result_console().print(table)
         if found.causes:

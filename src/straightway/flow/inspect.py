@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from straightway.errors import InvalidModel, Unsupported
+from straightway.flow import limits
 from straightway.flow.blame import blamed
 from straightway.flow.convert import Request, translated, within_memory
 from straightway.flow.suggestion import candidates
@@ -28,7 +29,8 @@ class Fate:
     `becomes` is empty for a node that was folded into constants or took no op; `waits` for one that
     was not looked at, since what it reads is refused. `layout` is the order in which the file stores
     the model's dimensions of the result, without those of size 1, and "" where that is their own;
-    `numbers` says in which other type it is computed, or what else its lowering says. `delegate` says
+    `numbers` says in which other type it is computed, or what else its lowering says; `exact` whether it
+    is computed in the model's own type, None where that is not known. `delegate` says
     why XNNPACK leaves its ops out ("" where it takes them); `refused` why it can't become an op.
     """
 
@@ -39,6 +41,7 @@ class Fate:
     waits: bool = False
     layout: str = ""
     numbers: str = ""
+    exact: bool | None = None
     delegate: str = ""
     refused: str = ""
     remedy: str = ""
@@ -57,7 +60,10 @@ class Inspection:
     def verdict(self) -> str:
         """One sentence: whether it converts, and what will not run on the delegate."""
         if self.refusals:
-            return f"refused: {len(self.refusals)} of {len(self.fates)} nodes can't be converted"
+            count = sum(1 for fate in self.fates if fate.refused)
+            if not count:
+                return f"refused: none of {len(self.fates)} nodes, but what goes in or out of them"
+            return f"refused: {count} of {len(self.fates)} nodes can't be converted"
         outside = [fate for fate in self.fates if fate.delegate]
         text = f"converts: {len(self.fates)} nodes; {self.plan}"
         if outside:
@@ -80,15 +86,20 @@ def _inspected(model: Path, request: Request) -> Inspection:
     source = read(model, request.declared)
     nodes = list(source.nodes)
     source_types = {n.name: n.outputs[0].type for n in nodes if n.outputs}
+    casts = {n.name for n in nodes if n.op.name == "Cast"}  # they are of two types
     names = [(node.name, str(node.op), min(node.origins, default=Source())) for node in nodes]
     try:
         done = translated(model, source, request)
     except Unsupported as error:
-        if not any(remark.op for remark in error.remarks):
+        if not any(remark.op or remark.step == limits.STEP for remark in error.remarks):
             raise
         return _refused(model, names, error.remarks, _lowered_apart(model, request))
     ops = _ops_by_node(done.layout.graph)
-    layouts, numbers = _layouts(done), _numbers(done, source_types, ops)
+    layouts, computed = (
+        _layouts(done),
+        _computed_in({n: t for n, t in source_types.items() if n not in casts}, ops),
+    )
+    numbers = _numbers(done, computed, source_types)
     fates = tuple(
         Fate(
             node=name,
@@ -97,6 +108,7 @@ def _inspected(model: Path, request: Request) -> Inspection:
             becomes=_kinds(ops.get(name, ())),
             layout=layouts.get(name, ""),
             numbers=numbers.get(name, ""),
+            exact=name not in computed,
             delegate=_left_out(ops.get(name, ())),
         )
         for name, op, place in names
@@ -121,18 +133,26 @@ def _layouts(done: Translation) -> Mapping[str, str]:
     return found
 
 
+def _computed_in(
+    types: Mapping[str, TensorType | None], ops: Mapping[str, Sequence[Node]]
+) -> Mapping[str, str]:
+    """The nodes that are not computed in the model's own type of floats."""
+    found = {}
+    for name, kind in types.items():
+        made = [value.dtype for op in ops.get(name, ()) for value in op.outputs[:1]]
+        if kind is None or "float" not in kind.dtype.name:
+            continue
+        others = [dtype for dtype in made if dtype.kind == "f" and dtype != kind.dtype]
+        if others:
+            found[name] = f"{kind.dtype.name} computed in {others[0].name}"
+    return found
+
+
 def _numbers(
-    done: Translation, types: Mapping[str, TensorType | None], ops: Mapping[str, Sequence[Node]]
+    done: Translation, computed: Mapping[str, str], types: Mapping[str, TensorType | None]
 ) -> Mapping[str, str]:
     """What is not computed in the model's own type, and what lowerings say of their nodes."""
-    found: dict[str, list[str]] = {}
-    for name, kind in types.items():
-        made = ops.get(name, ())
-        stored = made[-1].outputs[0].type if made and made[-1].outputs else None
-        if kind is None or stored is None or kind.dtype == stored.dtype:
-            continue
-        if "float" in kind.dtype.name:
-            found[name] = [f"{kind.dtype.name} computed in {stored.dtype.name}"]
+    found = {name: [text] for name, text in computed.items()}
     for remark in done.lowered.remarks:
         if remark.node in types:
             found.setdefault(remark.node, []).append(remark.text)
@@ -174,7 +194,12 @@ def _refused(
 ) -> Inspection:
     ops = _ops_by_node(lowered.graph) if lowered is not None else {}
     waiting = _waiting(lowered) if lowered is not None else {name for name, *_ in names}
-    why = {remark.node: remark for remark in remarks}
+    why = {remark.node: remark for remark in remarks if remark.op}
+    for node in lowered.refused if lowered is not None else ():
+        for source in node.origins:
+            if node.name in why:
+                why.setdefault(source.node, replace(why[node.name], node=source.node))
+    merged = [why[name] for name, *_ in names if name in why and why[name] not in remarks]
     fates = tuple(
         Fate(
             node=name,
@@ -187,7 +212,7 @@ def _refused(
         )
         for name, op, place in names
     )
-    return Inspection(model=model, fates=fates, plan="", refusals=tuple(remarks))
+    return Inspection(model=model, fates=fates, plan="", refusals=(*remarks, *merged))
 
 
 def _waiting(lowered: Lowered) -> set[str]:

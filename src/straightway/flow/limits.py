@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from straightway.ingest.shapes import MOST_ELEMENTS, is_oversized
-from straightway.ir import Graph
+from straightway.ir import Graph, Value
 from straightway.remark import Remark
 from straightway.tflite import write
 from straightway.tflite.write import ELEMENT_TYPES, Written
@@ -11,6 +11,19 @@ from straightway.tflite.write import ELEMENT_TYPES, Written
 STEP = "flow.limits"
 # LiteRT's Python interpreter neither takes nor hands out 4-bit arrays, onnxruntime complex ones.
 CALLERS_TYPES = ELEMENT_TYPES.keys() - {"int4", "complex64"}
+
+
+def _called(value: Value) -> str:
+    return "texts" if value.dtype == object else value.dtype.name
+
+
+def _instead(value: Value) -> str:
+    """What can be handed over in the place of elements."""
+    if value.dtype == object:
+        return "work on texts outside of the model, and feed it numbers"
+    if value.dtype.kind == "c":
+        return "give real and imaginary parts tensors, or a dimension, of their own"
+    return "cast it where it goes in or out, to a type of 8 bits or more"
 
 
 def oversized(graph: Graph) -> list[Remark]:
@@ -37,7 +50,8 @@ def foreign(graph: Graph) -> list[Remark]:
             kind="missed",
             step=STEP,
             node=value.name,
-            text=f"TFLite's callers hand over no {value.dtype.name}; '{value.name}' is {value.type}",
+            text=f"TFLite's callers hand over no {_called(value)}; '{value.name}' is {value.type}",
+            remedy=_instead(value),
         )
         for value in dict.fromkeys((*graph.inputs, *graph.outputs))
         if value.type is not None and value.dtype.name not in CALLERS_TYPES

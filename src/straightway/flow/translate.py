@@ -345,11 +345,11 @@ def grouped(total: int, refusals: Sequence[Remark]) -> str:
     if not count:
         lines = ["the model can't become a TFLite file:"]
     for group in group_by_reason(refusals):
-        names = ", ".join(f"'{r.node}'" for r in group[:4])
-        more = f" and {len(group) - 4} more" if len(group) > 4 else ""
         lines.append(f"  {group[0].text}")
-        if group[0].op:
-            lines.append(f"    {group[0].op}: {names}{more}")
+        for op in dict.fromkeys(remark.op for remark in group if remark.op):
+            nodes = [f"'{remark.node}'" for remark in group if remark.op == op]
+            more = f" and {len(nodes) - 4} more" if len(nodes) > 4 else ""
+            lines.append(f"    {op}: {', '.join(nodes[:4])}{more}")
         if group[0].source:
             lines.append(f"    from {group[0].source}")
         if group[0].remedy:
@@ -358,8 +358,8 @@ def grouped(total: int, refusals: Sequence[Remark]) -> str:
 
 
 def group_by_reason(refusals: Sequence[Remark]) -> list[list[Remark]]:
-    """Put refusals with the same operator and text together."""
+    """Put refusals with the same text and remedy together."""
     groups: dict[tuple[str, str], list[Remark]] = {}
     for remark in refusals:
-        groups.setdefault((remark.op, remark.text), []).append(remark)
+        groups.setdefault((remark.text, remark.remedy), []).append(remark)
     return list(groups.values())

@@ -117,7 +117,10 @@ class _Binder:
         if isinstance(value, Value):
             if value.const is None:
                 raise NotYet(
-                    f"operand '{parameter.name}' must be a constant; '{value.name}' is not"
+                    f"operand '{parameter.name}' must be a constant; '{value.name}' is not",
+                    remedy=f"export with '{value.name}' as a constant"
+                    if value.producer is None
+                    else f"let all that '{value.name}' is computed of be constant",
                 )
             value = value.const
         if parameter.annotation is not Ints:

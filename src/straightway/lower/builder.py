@@ -99,6 +99,7 @@ class Builder:
                 raise Impossible(
                     f"TFLite's shapes have at most {MOST_DIMENSIONS} dimensions; got {value.type}",
                     kernel="core/api/flatbuffer_conversions.cc:94",
+                    remedy="merge dimensions of the model that stay side by side",
                 )
         edit.append(self.graph, node)
         return node.outputs[0] if len(node.outputs) == 1 else node.outputs

@@ -47,6 +47,7 @@ ZERO = AnyFloat()
 ABSENT = Ints()
 """The default of integers that need not be given."""
 
+EVALUATION = "export the model for inference (PyTorch: model.eval())"
 ONNX_TEXT = "onnx/docs/Operators.md"
 """Where the format rules something out, rather than a kernel."""
 

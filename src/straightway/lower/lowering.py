@@ -6,19 +6,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from straightway.errors import Bug, Impossible, InvalidModel, NotYet, Unsupported
-from straightway.ir import Graph, Node, Source, TensorType, Value, edit
+from straightway.ir import Graph, Node, TensorType, Value, edit
 from straightway.lower import families, preparation
 from straightway.lower.bind import bind, check
 from straightway.lower.builder import MOST_DIMENSIONS, Builder, Inner
 from straightway.lower.control_inside import isolated, reads
 from straightway.lower.declare import LOWERINGS, given
+from straightway.lower.refusals import no_lowering, refusal
 from straightway.lower.results import result_types
-from straightway.onnx_io.schema import infer_types, schema
+from straightway.onnx_io.schema import infer_types
 from straightway.remark import Remark
 
-STEP = "lower"
-# what none of TFLite's ops does, nor any composition of them
-WITHOUT_KERNEL = {"ImageDecoder": "decodes images"}
 families.load()
 
 
@@ -28,7 +26,7 @@ class Lowered:
 
     `outputs` are the model's names of the graph's outputs, in order. `values` maps each value of the
     model that survives to the value that stands for it, `makers` each op to the node it was made for.
-    `unjudged` are nodes that read what a refused one should make.
+    `unjudged` are nodes that read what one of those `refused` should make.
     """
 
     graph: Graph
@@ -38,6 +36,7 @@ class Lowered:
     remarks: tuple[Remark, ...]
     makers: Mapping[Node, Node] = field(default_factory=dict)
     unjudged: tuple[Node, ...] = ()
+    refused: tuple[Node, ...] = ()
 
 
 def lower_graph(source: Graph, *, any_size: bool = False, delegate: bool = True) -> Lowered:
@@ -66,6 +65,7 @@ class _Lowerer:
         self.named: set[Value] = set()
         self.refusals: list[Remark] = []
         self.unjudged: list[Node] = []
+        self.refused: list[Node] = []
         self.makers: dict[Node, Node] = {}
 
     def run(self) -> Lowered:
@@ -89,6 +89,7 @@ class _Lowerer:
             remarks=tuple(self.builder.remarks),
             makers=self.makers,
             unjudged=tuple(self.unjudged),
+            refused=tuple(self.refused),
         )
 
     def operand(self, value: Value | None) -> Value | None:
@@ -140,13 +141,16 @@ class _Lowerer:
         lowering = LOWERINGS.get((node.op.dialect, node.op.name))
         if lowering is None:
             raise no_lowering(node)
+        arguments = bind(lowering, node, [self.operand(v) for v in node.inputs])
         for value in node.outputs:
             unknown = value.type is None or not value.type.is_static
             if value.uses and unknown and not node.graphs():  # those say what makes it so
                 if value.type is None:
                     result_types(node, refuse=True)
-                raise Unsupported(f"the type of result '{value.name}' is not known: {value.type}")
-        arguments = bind(lowering, node, [self.operand(v) for v in node.inputs])
+                raise NotYet(
+                    f"the type of result '{value.name}' is not known: {value.type}",
+                    remedy="declare it in the model, or let what it depends on be constant",
+                )
         check(lowering.needs, arguments)
         positional, keywords = given(lowering, arguments)
         result = lowering.function(self.builder, *positional, **keywords)
@@ -163,6 +167,7 @@ class _Lowerer:
                 raise Impossible(
                     f"LiteRT's interpreter hands out no empty tensor; got {value.type}",
                     kernel="python/interpreter_wrapper/interpreter_wrapper.cc:871",
+                    remedy=f"leave '{value.name}' out of the model's outputs",
                 )
 
     def settle(self, node: Node, value: Value, result: Value | None) -> None:
@@ -195,6 +200,7 @@ class _Lowerer:
     def refuse(self, node: Node, error: Unsupported) -> None:
         """Remember a refusal and what can be done about it."""
         self.lost.update(node.outputs)
+        self.refused.append(node)
         self.refusals += error.remarks or [refusal(node, error)]
 
     def refuse_unknown(self, node: Node) -> None:
@@ -224,34 +230,3 @@ class _Builder(Builder):
         self.remarks += [*remarks, *found.remarks, *preparation.after(found.graph)]
         captured = [self.lowerer.operand(value) for value in read]
         return Inner(graph=found.graph, captured=tuple(v for v in captured if v is not None))
-
-
-def no_lowering(node: Node) -> Unsupported:
-    """Say that an op is unknown to ONNX, or known but not lowered."""
-    if schema(node.op) is None:
-        return NotYet(
-            f"operator {node.op} is not one of ONNX's",
-            remedy="export it as standard ONNX ops, or inline its function",
-        )
-    if node.op.name in WITHOUT_KERNEL:
-        return Impossible(
-            f"LiteRT has no kernel that {WITHOUT_KERNEL[node.op.name]}",
-            kernel="converter/schema/schema.fbs:302",
-            remedy="leave it to what feeds the model",
-        )
-    return NotYet(f"no lowering for {node.op} so far")
-
-
-def refusal(node: Node, error: Unsupported) -> Remark:
-    """Put a refusal into a remark: what, where, why, and what would work."""
-    source = min(node.origins, default=Source())
-    kernel = f" ({error.kernel})" if isinstance(error, Impossible) and error.kernel else ""
-    return Remark(
-        kind="missed",
-        step=STEP,
-        node=node.name,
-        op=str(node.op),
-        text=f"{error}{kernel}",
-        source=str(source),
-        remedy=getattr(error, "remedy", ""),
-    )

@@ -10,7 +10,7 @@ from straightway.ir import TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.broadcast import FLOAT32, spread
 from straightway.lower.builder import Builder
-from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
+from straightway.lower.declare import ABSENT, EVALUATION, Const, Ints, case, lower, need, run
 from straightway.lower.integers import converted
 from straightway.lower.looked_up import Axes, Given, known_ints, sliced_at_run_time
 from straightway.lower.selection import ascending, crop, every, join, part, repeat
@@ -337,6 +337,7 @@ INFERENCE = np.array(0).view(Const)
         need(
             lambda training_mode: not np.any(training_mode),
             "training_mode must be 0; got {training_mode}",
+            remedy=EVALUATION,
             kernel="onnx/docs/Operators.md#Dropout",
         )
     ],

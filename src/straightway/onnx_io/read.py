@@ -34,12 +34,23 @@ def read(path: Path) -> onnx_ir.Model:
     proto = parse(path)
     _check_frame(proto, path)
     check.check(proto, path)
+    _forget_maps(proto.graph)
     try:
         model = onnx_ir.from_proto(proto)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError) as error:
         raise InvalidModel(f"{path}: the graph is damaged: {_first_line(error)}") from error
     _set_base(model, path.parent)
     return _inlined(model, path)
+
+
+def _forget_maps(graph: onnx.GraphProto) -> None:
+    """Leave out the types of maps, which onnx_ir does not read; the nodes that make them are refused."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        inner = value.type
+        while inner.WhichOneof("value") in ("sequence_type", "optional_type"):
+            inner = getattr(inner, inner.WhichOneof("value")).elem_type
+        if inner.HasField("map_type"):
+            value.ClearField("type")
 
 
 def _first_line(error: BaseException) -> str:

@@ -55,6 +55,7 @@ class Schema:
     outputs: tuple[str, ...]
     defaults: dict[str, Any]
     required: frozenset[str]
+    removed: bool = False
     operand_types: tuple[str, ...] = ()
     types: Mapping[str, tuple[np.dtype, ...]] = field(default_factory=dict)
 
@@ -79,6 +80,7 @@ def schema(op: Op) -> Schema | None:
         outputs=tuple(o.name for o in found.outputs),
         defaults=defaults,
         required=frozenset(name for name, attr in found.attributes.items() if attr.required),
+        removed=bool(found.deprecated) and not is_function(found),
         operand_types=tuple(i.type_str for i in found.inputs),
         types={
             one.type_param_str: tuple(_dtypes(one.allowed_type_strs))

@@ -63,6 +63,10 @@ def _check_counts(node: Node) -> None:
     """Refuse too few operands, and what ends the process inside ONNX's shape functions."""
     official = schema(node.op)
     where = f"node '{node.name}' ({node.op})"
+    if official is not None and official.removed:
+        raise InvalidModel(
+            f"{where}: ONNX has none since opset {official.since}; export with an older opset"
+        )
     if official is not None and len(node.inputs) < official.least_inputs:
         raise InvalidModel(
             f"{where}: takes at least {official.least_inputs} operands; it has {len(node.inputs)}"
