@@ -16,6 +16,8 @@ from straightway.tflite.rows import ROWS
 DOCS = Path(generate.__file__).parent
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELL_TIMEOUT_S = 60
+# all operators' samples in all types, on a busy machine
+WHOLE_TABLE_S = 600
 
 
 def blocks(page):
@@ -50,6 +52,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
     assert not Path("broken.tflite").exists()
 
 
+@pytest.mark.timeout(WHOLE_TABLE_S)
 def test_every_operator_and_row_is_on_its_page():
     operators, rows = generate.operators_page(), generate.rows_page()
     assert not [name for _, name in LOWERINGS if f"| `{name}` |" not in operators]
@@ -64,6 +67,7 @@ def test_every_refused_test_is_on_its_page():
                 assert f"`{line.split()[0]}`" in page
 
 
+@pytest.mark.timeout(WHOLE_TABLE_S)
 def test_pages_are_the_same_every_time():
     assert generate.operators_page() == generate.operators_page()
     assert generate.rows_page() == generate.rows_page()
@@ -88,6 +92,7 @@ def test_a_limit_reads_as_a_sentence(limit, text):
     assert generate.limit_cell(support.limit(limit, "Op")) == text
 
 
+@pytest.mark.timeout(WHOLE_TABLE_S)
 def test_a_table_has_as_many_cells_in_each_line():
     for page in (generate.operators_page(), generate.rows_page()):
         counts = [
@@ -96,6 +101,7 @@ def test_a_table_has_as_many_cells_in_each_line():
         assert len(set(counts)) == 1
 
 
+@pytest.mark.timeout(WHOLE_TABLE_S)
 def test_links_between_pages_lead_somewhere():
     generate.main()
     for page in DOCS.glob("*.md"):

@@ -20,7 +20,7 @@ from straightway.lower import families
 from straightway.lower.bind import must_be_constant, names
 from straightway.lower.declare import LOWERINGS, Lowering, Need
 from straightway.lower.samples import Retype, single
-from straightway.onnx_io.schema import NEWEST_OPSET, history
+from straightway.onnx_io.schema import NEWEST_OPSET, history, schema
 from straightway.passes.types import nested
 from straightway.tflite.rows import ROWS
 
@@ -154,24 +154,33 @@ def ordered(dtypes: Iterable[np.dtype]) -> list[np.dtype]:
 
 
 def _converts(lowering: Lowering, variable: str, dtype: np.dtype) -> bool:
-    """Whether a sample does, at its own opset or the newest: the operands of one type, or all alike."""
-    opset = NEWEST_OPSET if lowering.op.dialect == "onnx" else None
-    newest = [replace(case, opset=case.opset or opset) for case in lowering.samples]
-    retypes = [_retyped(dtype, variable), _retyped(dtype)]
-    for case, retype in product((*lowering.samples, *newest), retypes):
+    """Whether a sample does, of an opset that has the type: the operands of one type, or all alike."""
+    entries = history(lowering.op)
+    several = bool(entries) and len({*entries[-1].operand_types}) > 1
+    retypes = [
+        _retyped(dtype, variable, alike=alike) for alike in ([False, True] if several else [False])
+    ]
+    for case, retype in product(lowering.samples, retypes):
+        one = single(lowering, case, retype)
+        own = schema(one.op)
+        if own is not None and dtype not in own.types.get(variable, ()):
+            if case.opset is not None or lowering.op.dialect != "onnx":
+                continue
+            one = single(lowering, replace(case, opset=NEWEST_OPSET), retype)
         try:
-            translate(ingest_proto(single(lowering, case, retype).model()))
+            with np.errstate(all="ignore"):  # numbers of a sample that the type has not
+                translate(ingest_proto(one.model()))
         except (Unsupported, InvalidModel):
             continue
         return True
     return False
 
 
-def _retyped(dtype: np.dtype, variable: str = "") -> Retype:
-    """Give another type to the operands of one type by the schema, or to all floats."""
+def _retyped(dtype: np.dtype, variable: str, *, alike: bool) -> Retype:
+    """Give another type to the operands of one type by the schema, or to all floats as well."""
 
     def retype(kind: str, array: np.ndarray) -> np.ndarray:
-        wanted = kind == variable if variable and kind else array.dtype == np.float32
+        wanted = kind == variable or ((alike or not kind) and array.dtype == np.float32)
         with np.errstate(all="ignore"):  # a number that the type has not: any will do
             return array.astype(dtype) if wanted else array
 
