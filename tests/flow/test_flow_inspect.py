@@ -78,15 +78,6 @@ CASES = {
         "for inference",
         ([node("BatchNormalization", ["x", *"ssss"], ["y"])], X, Y, NORMAL),
     ),
-    "run time": (
-        ([node("Expand", ["x", "h"], ["y"]), node("Slice", ["x", "st", "en"], ["z"])],
-         [*X, info("st", [1], TensorProto.INT64), info("en", [1], TensorProto.INT64),
-          info("h", [2], TensorProto.INT64)], [info("z", ["n", 3])]),
-        "operand 'starts' must be a constant",
-        "'st' as a constant",
-        ([node("Slice", ["x", "st", "en"], ["z"])], X, [info("z", [1, 3])],
-         (("st", np.array([0])), ("en", np.array([1])))),
-    ),
     "empty": (
         ([node("Split", ["x", "w"], ["y", "z"], axis=1)], X, [*Y, info("z", [2, 0])], SIDES),
         "hands out no empty tensor",
