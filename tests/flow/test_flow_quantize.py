@@ -268,6 +268,21 @@ def test_what_an_activation_cuts_off_needs_no_bits(tmp_path):
     assert min(lows) > -10
 
 
+@pytest.mark.parametrize("op", ["Sigmoid", "Tanh", "Elu", "Silu"])
+def test_what_comes_near_a_limit_needs_no_bits(tmp_path, op):
+    n = Net(x=(1, 3, 8, 8))
+    wide = n.Conv("x", n.weights(4, 3, 1, 1, scale=100.0), n.const([-300.0, -100, 1, 2]))
+    y = n.Mul(wide, n.Sigmoid(wide)) if op == "Silu" else getattr(n, op)(wide)
+    path = n.save(tmp_path / "m.onnx", y)
+    asked = QuantizeRequest(calibration=data(path), method="minmax", fit=False)
+    quantize(path, tmp_path / "q.onnx", asked)
+    lows = [
+        (-128 - int(numpy_helper.to_array(zero))) * float(numpy_helper.to_array(scale))
+        for scale, zero in _schemes(tmp_path / "q.onnx")
+    ]
+    assert min(lows) > -12
+
+
 def _schemes(path):
     """Scales and zero points of QuantizeLinear nodes."""
     graph = onnx.load(path).graph

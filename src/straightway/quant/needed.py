@@ -1,6 +1,7 @@
 """How much of a value's range its users tell apart: what an activation cuts off needs no bits.
 
-HardSigmoid is flat outside [-3, 3] (or as its slope has it), HardSwish zero below -3.
+HardSigmoid is flat outside [-3, 3] (or as its slope has it), HardSwish zero below -3. Sigmoid, Tanh, Elu and
+Gelu come nearer to their limits than eight bits tell.
 """
 
 import math
@@ -17,6 +18,13 @@ Range = tuple[float, float]
 ALL: Range = (-math.inf, math.inf)
 NONE: Range = (math.inf, -math.inf)
 RENAMES = ("RESHAPE", "TRANSPOSE")
+# outside, the result is its limit but for less than 1e-4
+FLAT: Mapping[str, Range] = {
+    "LOGISTIC": (-10.0, 10.0),
+    "TANH": (-5.0, 5.0),
+    "ELU": (-10.0, math.inf),
+    "GELU": (-6.0, math.inf),
+}
 
 
 def needed(graph: Graph) -> dict[Value, Range]:
@@ -52,6 +60,8 @@ def _of_user(user: Node, value: Value, found: Mapping[Value, Range]) -> Range:
     if clamp is not None and clamp[0] is value:
         low, high = max(clamp[1], behind[0]), min(clamp[2], behind[1])
         return (low, high) if low < high else ALL
+    if user.op.name in FLAT:
+        return FLAT[user.op.name]
     if is_op(user, *RENAMES):
         return behind
     number = _constant(user)
@@ -74,9 +84,11 @@ def _constant(node: Node) -> float | None:
 
 
 def _gated(node: Node, value: Value) -> Range:
-    """X · k · relu6(x + 3): nothing of x below -3 is left."""
+    """X · k · relu6(x + 3): nothing of x below -3 is left; of x · sigmoid(x) nothing far below zero."""
     gates = [v for v in node.operands() if v is not value]
     gate = gates[0].producer if len(gates) == 1 else None
+    if is_op(gate, "LOGISTIC") and value in gate.operands():  # type: ignore[union-attr]
+        return FLAT["LOGISTIC"][0], math.inf
     while gate is not None and is_op(gate, "MUL") and _constant(gate) is not None:
         (x,) = (v for v in gate.operands() if v.const is None)
         gate = x.producer
