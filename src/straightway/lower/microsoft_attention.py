@@ -44,7 +44,9 @@ def attended(
     queries, keys = scores.shape[2:]
     if causal and queries > 1:
         seen = np.tri(queries, keys, keys - queries, dtype=bool)
-        scores = g.ADD(scores, g.const(np.where(seen, 0, -np.inf), scores.dtype))
+        with np.errstate(invalid="ignore"):  # `ops` asks of every type, integers too
+            unseen = g.const(np.where(seen, 0, -np.inf), scores.dtype)
+        scores = g.ADD(scores, unseen)
     result = product(g, soft(g, scores, 3), value)
     batch, count, length, size = result.shape
     return g.reshape(g.transpose(result, (0, 2, 1, 3)), (batch, length, count * size))
