@@ -164,3 +164,18 @@ def test_rows_take_little_memory():
     nodes = [op("FULLY_CONNECTED", (1, 2048), weights, (1, 4), {})[1] for _ in range(40)]
     specs = rows.specs([(node, "x") for node in nodes], samples=100)
     assert sum(4 * 2048 * spec["most"] for spec in specs) <= rows.MOST_BYTES
+
+
+def test_what_is_known_is_not_fitted_again(monkeypatch):
+    rng = np.random.default_rng(5)
+    weights = rng.normal(0, 1, (3, 6))
+    graph, node = op("FULLY_CONNECTED", (1, 6), weights, (1, 3), {}, bias=np.zeros(3))
+    given = assigned(node, (-1, 1))
+    plain, known = store(graph, given), {}
+    seen = {node: np.float32(rng.normal(0, 0.3, (1, 50, 6)))}
+    first = fitting.fitted(plain, given, seen, known)
+    monkeypatch.setattr(fitting, "fit", None)
+    again = fitting.fitted(plain, given, seen, known)
+    assert again.by_node[node] is first.by_node[node]
+    with pytest.raises(TypeError):
+        fitting.fitted(plain, assigned(node, (-2, 1)), seen, known)

@@ -1,6 +1,6 @@
 """`quantize`: a float ONNX model and typical inputs in, a model that rounds as TFLite does out."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
@@ -41,7 +41,7 @@ from straightway.quant import (
 )
 from straightway.quant.assignment import Asked, Assignment, Range
 from straightway.quant.edges import FLOAT32
-from straightway.quant.fitting import fitted
+from straightway.quant.fitting import Fitted, fitted
 from straightway.quant.needed import needed
 from straightway.quant.placement import Errors
 from straightway.quant.ranges import EVERYTHING, PERCENTILE, range_of
@@ -248,10 +248,13 @@ def _quantized(
         recipe = Recipe(method=asked.method, fit=asked.fit)
         tried: list[Remark] = []
         found: dict[Node, np.ndarray] = {}
+        fits: dict[Hashable, Fitted] = {}
         if asked.method == AUTO or asked.fit:
             trial = Trial(child=child, path=float_path, lowered=lowered, plain=plain)
             found, held = trial.rows(samples) if asked.fit else ({}, [])
-            rounder = Rounder(lowered=lowered, plain=plain, seen=seen, asked=asked, rows=found)
+            rounder = Rounder(
+                lowered=lowered, plain=plain, seen=seen, asked=asked, rows=found, fits=fits
+            )
             asked.step("trying ranges and weights")
             recipe, tried = best(trial, held or first, recipe, rounder.tried)
         asked = replace(asked, method=recipe.method, fit=recipe.fit)
@@ -260,7 +263,9 @@ def _quantized(
             asked.step("observing without stray inputs")
             again = observer(child, float_path, groups, asked.kept(".cut"))
             seen, _ = _observe(again, clipped(samples, ends), asked)
-        rounder = Rounder(lowered=lowered, plain=plain, seen=seen, asked=asked, rows=found)
+        rounder = Rounder(
+            lowered=lowered, plain=plain, seen=seen, asked=asked, rows=found, fits=fits
+        )
 
         def compared(given: Assignment) -> Rounded:
             stored, made = rounder.made(given)
@@ -298,6 +303,7 @@ class Rounder:
     seen: Mapping[str, Observed]
     asked: QuantizeRequest
     rows: Mapping[Node, np.ndarray] = field(default_factory=dict)
+    fits: dict[Hashable, Fitted] = field(default_factory=dict)
 
     def tried(self, recipe: Recipe) -> bytes:
         """The model by a recipe."""
@@ -333,7 +339,7 @@ class Rounder:
             single_scale=device.single_scale,
         )
         if self.asked.fit:
-            stored = fitted(stored, given, self.rows)
+            stored = fitted(stored, given, self.rows, self.fits)
         return stored, rounded_model.rounded(self.lowered.source, lowered, given, stored)
 
 

@@ -9,7 +9,7 @@ the bias ("Data-free quantization through weight equalization and bias correctio
 ICCV 2019, section 4.2, with data).
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,12 +41,24 @@ class Fitted:
     after: float
 
 
-def fitted(stored: Filters, given: Assignment, seen: Mapping[Node, np.ndarray]) -> Filters:
-    """Fit the weights of every op of which rows [groups, rows, weights] were seen."""
+def fitted(
+    stored: Filters,
+    given: Assignment,
+    seen: Mapping[Node, np.ndarray],
+    known: dict[Hashable, Fitted] | None = None,
+) -> Filters:
+    """Fit the weights of every op of which rows [groups, rows, weights] were seen.
+
+    `known` takes what is found, and gives it again where nothing has changed.
+    """
     found: dict[Node, Fitted] = {}
+    known = {} if known is None else known
     for node, own in stored.by_node.items():
         if node in seen and seen[node].shape[1] >= LEAST_ROWS:
-            found[node] = fit(node, own, seen[node], given)
+            x, scales = node.inputs[0], own.quant.scale.tobytes()
+            key = (node, x and given.schemes.get(x), x and given.anew.get(x), scales)
+            found[node] = known[key] if key in known else fit(node, own, seen[node], given)
+            known[key] = found[node]
     gains = [
         10 * np.log10(one.before / one.after)
         for one in found.values()
