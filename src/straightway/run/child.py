@@ -19,19 +19,21 @@ from straightway.run.wire import Array
 Answer = tuple[dict[str, Any], list[Array]]
 
 _VERBS: Mapping[str, tuple[str, str]] = {
-    "onnx.run": ("onnx_engine", "run"),
-    "onnx.profile": ("onnx_engine", "profile"),
-    "onnx.evaluate": ("reference_engine", "run"),
-    "tflite.run": ("tflite_engine", "run"),
-    "tflite.profile": ("profile_engine", "profile"),
-    "onnx.observe": ("observe_engine", "add"),
-    "onnx.observed": ("observe_engine", "result"),
-    "onnx.resume": ("observe_engine", "resume"),
-    "onnx.draw": ("rows_engine", "add"),
-    "onnx.drawn": ("rows_engine", "result"),
-    "micro.run": ("micro_engine", "run"),
-    "race": ("race_engine", "race"),
-    "peak": ("peak_engine", "measure"),
+    "onnx.run": ("run.onnx_engine", "run"),
+    "onnx.profile": ("run.onnx_engine", "profile"),
+    "onnx.evaluate": ("run.reference_engine", "run"),
+    "tflite.run": ("run.tflite_engine", "run"),
+    "tflite.profile": ("run.profile_engine", "profile"),
+    "onnx.observe": ("run.observe_engine", "add"),
+    "onnx.observed": ("run.observe_engine", "result"),
+    "onnx.resume": ("run.observe_engine", "resume"),
+    "onnx.draw": ("run.rows_engine", "add"),
+    "onnx.drawn": ("run.rows_engine", "result"),
+    "micro.run": ("run.micro_engine", "run"),
+    "race": ("run.race_engine", "race"),
+    "peak": ("run.peak_engine", "measure"),
+    "executorch.run": ("executorch.engine", "run"),
+    "executorch.profile": ("executorch.engine", "profile"),
 }
 # What crosses the pipe by name, and is raised again in the parent.
 ERRORS: Mapping[str, type[StraightwayError]] = {
@@ -40,15 +42,18 @@ ERRORS: Mapping[str, type[StraightwayError]] = {
 
 
 # These keep a model for the next request; memory is for one engine's at a time.
-_KEEPERS = ("onnx_engine", "observe_engine", "rows_engine", "tflite_engine")
+_KEEPERS = (
+    *("run.onnx_engine", "run.observe_engine", "run.rows_engine", "run.tflite_engine"),
+    "executorch.engine",
+)
 
 
 def _engine(module: str, function: str) -> Any:
     for other in _KEEPERS:
-        loaded = sys.modules.get(f"straightway.run.{other}")
+        loaded = sys.modules.get(f"straightway.{other}")
         if other != module and loaded is not None:
             loaded.forget()
-    return getattr(importlib.import_module(f"straightway.run.{module}"), function)
+    return getattr(importlib.import_module(f"straightway.{module}"), function)
 
 
 def _answer(header: Mapping[str, Any], arrays: Sequence[Array]) -> Answer:

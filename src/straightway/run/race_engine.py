@@ -12,6 +12,7 @@ from straightway.run.wire import Array
 ENGINES: Mapping[str, str] = {
     "onnxruntime": "straightway.run.onnx_engine",
     "litert": "straightway.run.tflite_engine",
+    "executorch": "straightway.executorch.engine",
 }
 
 

@@ -6,11 +6,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from straightway.errors import InvalidRequest
+from straightway.ir.source import Source
 from straightway.trace.statistics import Spread, median
 from straightway.trace.taxonomy import UNACCOUNTED, Category, category
 
 FORMAT = "straightway-trace"
 VERSION = 1
+NOWHERE = Source()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +26,17 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """One op of the model that ran: TFLite built-in name or ONNX op type, and its operands."""
+    """One op of the model that ran: its TFLite, ONNX or ATen name, and its operands.
+
+    `source` is the line of the user's model, where the file itself can tell.
+    """
 
     index: int
     kind: str
     name: str = ""
     inputs: tuple[Tensor, ...] = ()
     outputs: tuple[Tensor, ...] = ()
+    source: Source = NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +71,10 @@ class Event:
 
     `name` is what the runtime calls it, `kind` and `op_index` the op it worked for ("" and None if
     unknown; an index counts within its `subgraph`), `owner` the control-flow op of the main subgraph
-    in whose body it ran, `place` where it ran: "xnnpack", "builtin",
+    in whose body it ran, `place` where it ran: "xnnpack", "builtin", "executorch",
     "onnxruntime" or "unaccounted" (the rest between the parts and the whole). `start_ns` counts
-    from the start of the run. `samples_ns` holds one duration a run, in nanoseconds.
+    from the start of the run. `samples_ns` holds one duration a run, in nanoseconds. `cause` says
+    what forces an event that no operator of the model asked for.
     """
 
     id: int
@@ -83,6 +90,7 @@ class Event:
     samples_ns: tuple[float, ...]
     moved_bytes: int | None = None
     macs: int | None = None
+    cause: str = ""
 
     @property
     def median_ns(self) -> float:
@@ -166,7 +174,7 @@ def _op(data: Mapping[str, Any]) -> Op:
         side: tuple(Tensor(**{**tensor, "shape": tuple(tensor["shape"])}) for tensor in data[side])
         for side in ("inputs", "outputs")
     }
-    return Op(**{**data, **operands})
+    return Op(**{**data, **operands, "source": Source(**data.get("source", {}))})
 
 
 def unaccounted(event_id: int, total_ns: float, operator_ns: float) -> Event:

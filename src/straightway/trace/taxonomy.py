@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from straightway.trace.aten import onnx_kind
+
 Category = Literal[
     "convolution",
     "matrix",
@@ -457,8 +459,8 @@ def xnnpack_family(event: str) -> Family | None:
 
 
 def family(kind: str) -> Family | None:
-    """The family of an op kind of TFLite ("CONV_2D") or ONNX ("Conv"); None if unknown."""
-    return _BY_TFLITE.get(kind) or _BY_ONNX.get(kind)
+    """The family of an op kind of TFLite, ONNX or ATen ("aten.add.Tensor"); None if unknown."""
+    return _BY_TFLITE.get(kind) or _BY_ONNX.get(kind) or _BY_ONNX.get(onnx_kind(kind))
 
 
 def category(kind: str, event: str = "") -> Category:

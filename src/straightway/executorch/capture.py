@@ -1,0 +1,73 @@
+"""torch.export, and what it says when a model can't be exported, made short."""
+
+import re
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from straightway.errors import InvalidModel, StraightwayError, Unsupported
+from straightway.executorch.model import Model, first_line
+
+_USER_CODE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+_LIBRARIES = ("/torch/", "/torchao/", "/executorch/", "/importlib/", "<frozen", "/straightway/")
+# What torch's message holds, and what usually helps.
+_REMEDIES = (
+    ("data-dependent", "write the branch with torch.where or torch.cond, or fix the value it needs"),
+    ("GuardOnDataDependent", "bound the size with torch._check, or fix the value it needs"),
+    ("Could not guard", "write the branch with torch.where or torch.cond, or fix the value"),
+    ("Constraints violated", "widen the range of that dimension, or take it as fixed"),
+    ("is not a valid input type", "give tensors, numbers, lists or dictionaries of them as inputs"),
+    ("torch.jit.ScriptModule", "give the module itself, before torch.jit.script or trace"),
+    ("generator", "write the loop over a list"),
+    ("missing", "give an example input for each parameter of forward"),
+    ("positional argument", "give an example input for each parameter of forward"),
+)
+
+
+def capture(model: Model) -> ExportedProgram:
+    """Export a model's forward. Raises Unsupported where torch can't, with the line that stops it.
+
+    Nothing is trained here: the module is in eval mode, no gradients are kept.
+    """
+    if model.program is not None:
+        return model.program
+    if model.module is None:
+        raise InvalidModel(f"{model.name}: has neither a module nor a program")
+    try:
+        with torch.no_grad():
+            return torch.export.export(
+                model.module, model.inputs, dynamic_shapes=model.dynamic_shapes, strict=False
+            )
+    except StraightwayError:
+        raise
+    except Exception as error:  # torch.export raises what the user's own code raises, too
+        raise Unsupported(_told(model.name, error)) from error
+
+
+def _told(name: str, error: BaseException) -> str:
+    place = user_line(error)
+    text = f"{name}: torch.export can't trace it"
+    if place:
+        text += f" at {place}"
+    said = str(error)
+    helps = next((remedy for sign, remedy in _REMEDIES if sign.lower() in said.lower()), "")
+    text += f": {type(error).__name__}: {first_line(error)}"
+    return f"{text}\n  what usually helps: {helps}" if helps else text
+
+
+def user_line(error: BaseException) -> str:
+    """The innermost line outside of libraries, of the traceback or of what the message quotes."""
+    found = ""
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not any(part in file for part in _LIBRARIES):
+            found = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    quoted: list[Any] = [
+        match
+        for match in _USER_CODE.finditer(str(error))
+        if not any(part in match["file"] for part in _LIBRARIES)
+    ]
+    return f"{quoted[-1]['file']}:{quoted[-1]['line']}" if quoted else found

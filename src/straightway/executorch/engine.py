@@ -1,0 +1,133 @@
+"""Child side: ExecuTorch programs by the wheel's bindings."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from executorch.extension.pybindings import portable_lib
+
+from straightway.errors import InvalidModel, InvalidRequest, ToolFailed
+from straightway.executorch import isa
+from straightway.executorch.model import first_line
+from straightway.run import clock
+from straightway.run.wire import Array
+
+
+class _Kept:
+    """The last program: verification runs one on several inputs."""
+
+    key: tuple[Any, ...] | None = None
+    module: Any = None
+
+
+class _Capped:
+    """What was capped in this process; it can't be undone once a program is loaded."""
+
+    features: tuple[str, ...] | None = None
+
+
+def forget() -> None:
+    """Free the program that is kept for the next request."""
+    _Kept.key = _Kept.module = None
+
+
+def _open(params: Mapping[str, Any], *, traced: bool = False) -> Any:
+    features = tuple(params.get("cap", ()))
+    if _Capped.features is None:
+        if features:
+            isa.cap(features)
+        _Capped.features = features
+    elif features != _Capped.features:
+        raise InvalidRequest("one process has one instruction set; start another for another cap")
+    path = Path(params["path"])
+    if not path.is_file():
+        raise InvalidRequest(f"{path}: there is no such file")
+    portable_lib._unsafe_reset_threadpool(int(params.get("threads", 1)))  # noqa: SLF001 - the only way
+    try:
+        return portable_lib._load_for_executorch(str(path), enable_etdump=traced)  # noqa: SLF001 - its name
+    except RuntimeError as error:
+        raise InvalidModel(f"ExecuTorch can't load {path.name}: {first_line(error)}") from error
+
+
+def _tensors(params: Mapping[str, Any], arrays: Sequence[Array]) -> list[torch.Tensor]:
+    """The inputs as tensors; those named in "channels_last" are stored so, as their program wants."""
+    found = []
+    for place, array in enumerate(arrays):
+        tensor = tensor_of(array)
+        if place in params.get("channels_last", ()):
+            tensor = tensor.contiguous(memory_format=torch.channels_last)
+        found.append(tensor)
+    return found
+
+
+def tensor_of(array: Array) -> torch.Tensor:
+    """A numpy array as a tensor of its own memory."""
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array, order="C"))
+
+
+def array_of(tensor: torch.Tensor) -> Array:
+    """A tensor as a numpy array, in the order of its dimensions."""
+    plain = tensor.detach().contiguous()
+    if plain.dtype == torch.bfloat16:
+        plain = plain.float()
+    return np.asarray(plain.numpy())
+
+
+def _forward(module: Any, inputs: list[torch.Tensor], *, clone: bool = True) -> list[Any]:
+    try:
+        return list(module.forward(inputs, clone_outputs=clone))
+    except RuntimeError as error:
+        raise ToolFailed(f"ExecuTorch can't run the program: {first_line(error)}") from error
+
+
+def run(params: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[dict[str, Any], list[Array]]:
+    """Run a program once; outputs that are no tensors are left out."""
+    path = Path(params["path"])
+    stat = path.stat() if path.exists() else None
+    key = (params["path"], stat and stat.st_mtime_ns, stat and stat.st_size)
+    if _Kept.key != key:
+        forget()
+        _Kept.module, _Kept.key = _open(params), key
+    outputs = _forward(_Kept.module, _tensors(params, arrays))
+    return {}, [array_of(one) for one in outputs if isinstance(one, torch.Tensor)]
+
+
+def prepare(params: Mapping[str, Any], arrays: Sequence[Array]) -> Callable[[], Any]:
+    """A function that runs the program once, for timing."""
+    module, inputs = _open(params), _tensors(params, arrays)
+    return lambda: _forward(module, inputs, clone=False)
+
+
+def profile(
+    params: Mapping[str, Any], arrays: Sequence[Array]
+) -> tuple[dict[str, Any], list[Array]]:
+    """Trace `runs` runs after `warmup` into the file "etdump", untraced ones in between.
+
+    The untraced runs tell what the tracing costs.
+    """
+    active = clock.active()
+    inputs = _tensors(params, arrays)
+    traced, plain = _open(params, traced=True), _open(params)
+    if not traced.has_etdump():
+        raise ToolFailed("this executorch was built without its event tracer")
+    times: dict[str, list[int]] = {"traced_ns": [], "plain_ns": []}
+    for _ in range(params["warmup"] + params["runs"]):
+        for name, module in (("plain_ns", plain), ("traced_ns", traced)):
+            start_ns = time.thread_time_ns()
+            _forward(module, inputs, clone=False)
+            times[name].append(time.thread_time_ns() - start_ns)
+    traced.write_etdump_result_to_file(params["etdump"])
+    kept = {name: found[params["warmup"] :] for name, found in times.items()}
+    versions = {name: version(name) for name in ("executorch", "torch")}
+    return {"clock": active.facts(), "versions": versions, **kept}, []
+
+
+def kernels() -> list[str]:
+    """The operators that this runtime has kernels for outside of delegates."""
+    return sorted(portable_lib._get_operator_names())  # noqa: SLF001 - its name

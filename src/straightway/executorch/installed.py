@@ -1,0 +1,24 @@
+"""Whether the extra is there: said in one line, before anything slow starts."""
+
+import importlib.util
+import logging
+import warnings
+
+from straightway.errors import ToolFailed
+
+_PACKAGES = ("torch", "executorch", "torchao")
+
+
+def require() -> None:
+    """Raise ToolFailed, with the command that helps, where a package is missing; quiet the rest.
+
+    ExecuTorch and torch log what they do, and warn of their own future.
+    """
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ToolFailed(
+            f"PyTorch models need {', '.join(missing)}: pip install 'straightway[executorch]'"
+        )
+    warnings.filterwarnings("ignore", module=r"(torch|executorch|torchao)\b")
+    for name in ("torch", "executorch", "torchao"):
+        logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,0 +1,234 @@
+"""From an exported program to a .pte file for XNNPACK, and an account of every operator in it."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from executorch.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import (
+    XnnpackDynamicallyQuantizedPartitioner,
+    XnnpackPartitioner,
+)
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch.exir.backend.utils import WhyNoPartition
+from torch.export import ExportedProgram
+
+from straightway.errors import Unsupported
+from straightway.executorch import pte
+from straightway.executorch.capture import user_line
+from straightway.executorch.model import first_line
+from straightway.executorch.origins import source_of, target_name
+from straightway.executorch.program import EdgeOp, ProgramMap, Shape
+
+_REASONS_LOGGER = "executorch.backends.xnnpack.partition"
+_DELEGATE_CALL = "executorch_call_delegate"
+# Places of operators, one for each part of a tuple.
+Made = tuple["int | Made", ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """A program's bytes and map; `etrecord` is what ExecuTorch's own tools join traces by."""
+
+    data: bytes
+    map: ProgramMap
+    manager: Any = None
+
+
+def lower(
+    program: ExportedProgram,
+    subject: str,
+    *,
+    without: Sequence[str] = (),
+    dynamic: bool = False,
+    etrecord: bool = False,
+) -> Lowered:
+    """Lower to ExecuTorch with all that XNNPACK's partitioner takes.
+
+    `without` names partitioner configurations to leave out ("BatchNormConfig"); `dynamic` lowers
+    dynamically quantized products first, as ExecuTorch wants it. Raises Unsupported with torch's
+    reason where the lowering fails.
+    """
+    configs = [one for one in ALL_PARTITIONER_CONFIGS if one.__name__ not in without]
+    partitioners: list[Any] = [XnnpackPartitioner(configs=configs)]
+    if dynamic:
+        partitioners.insert(0, XnnpackDynamicallyQuantizedPartitioner())
+    with _reasons() as reasons:
+        try:
+            edge = to_edge_transform_and_lower(
+                program,
+                partitioner=partitioners,
+                compile_config=EdgeCompileConfig(_check_ir_validity=False),
+                generate_etrecord=etrecord,
+            )
+            manager = edge.to_executorch()
+        except Exception as error:  # whatever a pass of ExecuTorch fails with
+            place = user_line(error)
+            at = f" (at {place})" if place else ""
+            raise Unsupported(
+                f"{subject}: ExecuTorch can't lower it: {type(error).__name__}: "
+                f"{first_line(error)}{at}"
+            ) from error
+    data = bytes(manager.buffer)
+    read = pte.read(data, subject)
+    account = _Account(read, reasons)
+    account.add(manager.exported_program().graph_module)
+    return Lowered(data=data, map=replace(read, ops=tuple(account.ops)), manager=manager)
+
+
+class _Collector(logging.Handler):
+    """Keeps what the partitioner says of each node that it leaves: the message is the fact."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.found: dict[str, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = record.msg
+        if isinstance(said, WhyNoPartition) and said.node is not None:
+            self.found.setdefault(said.node.name, said.reason)
+
+
+@contextmanager
+def _reasons() -> Iterator[Mapping[str, str]]:
+    """By node name: why the partitioner did not take it."""
+    collector = _Collector()
+    loggers = [
+        logger
+        for name, logger in logging.root.manager.loggerDict.items()
+        if name.startswith(_REASONS_LOGGER) and isinstance(logger, logging.Logger)
+    ]
+    before = [(logger, logger.level, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(collector)
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+    try:
+        yield collector.found
+    finally:
+        for logger, level, propagate in before:
+            logger.removeHandler(collector)
+            logger.setLevel(level)
+            logger.propagate = propagate
+
+
+class _Account:
+    """The operators in order, of the chain and inside each delegate where it is called.
+
+    `made` says which operator each value comes from: an operator's place, or for a tuple of a
+    delegate the places of its parts.
+    """
+
+    def __init__(self, read: ProgramMap, reasons: Mapping[str, str]) -> None:
+        self.ops: list[EdgeOp] = []
+        self._reasons = reasons
+        self._steps = iter(one for one in read.instructions if one.kind != "other")
+        self._made: dict[torch.fx.Node, Made] = {}
+
+    def add(self, module: torch.fx.GraphModule) -> None:
+        """Take in the program's own graph."""
+        for node in module.graph.nodes:
+            if node.op != "call_function" or _name(node) == "alloc":
+                continue
+            if _name(node) == "getitem":
+                made = self._made.get(node.args[0], ())
+                place = int(node.args[1])
+                self._made[node] = made[place] if place < len(made) else made[:1]
+            elif _name(node) == _DELEGATE_CALL:
+                self._call(module, node)
+            elif _is_view(node):
+                self._made[node] = self._of(node.all_input_nodes[0])
+            else:
+                step = next(self._steps).index
+                self._take(node, None, step, _why(node, self._reasons))
+
+    def _call(self, module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
+        step = next(self._steps)
+        program = getattr(module, node.args[0].target).original_module
+        given = iter(node.args[1:])
+        names = set(program.graph_signature.user_inputs)
+        for inner in program.graph_module.graph.nodes:
+            if inner.op == "placeholder" and inner.name in names:
+                outer = next(given, None)
+                if isinstance(outer, torch.fx.Node):
+                    self._made[inner] = self._of(outer)
+            elif inner.op == "call_function" and _name(inner) == "getitem":
+                self._made[inner] = self._of(inner.args[0])
+            elif inner.op == "call_function":
+                self._take(inner, step.delegate, step.index, "")
+            elif inner.op == "output":
+                self._made[node] = tuple(self._of(one) for one in inner.args[0])
+
+    def _take(self, node: torch.fx.Node, delegate: int | None, step: int, reason: str) -> None:
+        feeds = sorted({place for one in node.all_input_nodes for place in self._of(one)})
+        self._made[node] = (len(self.ops),)
+        self.ops.append(
+            EdgeOp(
+                name=node.name,
+                target=target_name(node),
+                handle=_handle(node),
+                partition=delegate,
+                instruction=step,
+                reason=reason,
+                inputs=tuple(
+                    shape for one in node.all_input_nodes for shape in _shapes(one.meta.get("val"))
+                ),
+                outputs=tuple(_shapes(node.meta.get("val"))),
+                feeds_on=tuple(feeds),
+                source=source_of(node),
+            )
+        )
+
+    def _of(self, node: torch.fx.Node) -> tuple[int, ...]:
+        """The places of the operators that a value comes from."""
+        return tuple(_flat(self._made.get(node, ())))
+
+
+def _flat(made: "Made | int") -> Iterator[int]:
+    if isinstance(made, int):
+        yield made
+        return
+    for one in made:
+        yield from _flat(one)
+
+
+def _name(node: torch.fx.Node) -> str:
+    return str(getattr(node.target, "__name__", node.target))
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """Views of planned memory are elided: they are no step of the chain."""
+    return "memory.view" in str(node.target) or _name(node) == "view"
+
+
+def _why(node: torch.fx.Node, reasons: Mapping[str, str]) -> str:
+    said = reasons.get(node.name)
+    if said:
+        return said
+    base = target_name(node).split(".")
+    names = {config.target_name.split(".")[0] for config in ALL_PARTITIONER_CONFIGS}
+    if len(base) > 1 and base[1] not in names:
+        return f"XNNPACK's partitioner has no rule for {base[0]}.{base[1]}"
+    return "XNNPACK's partitioner has a rule for it, whose conditions it does not meet"
+
+
+def _handle(node: torch.fx.Node) -> int:
+    handle = node.meta.get("debug_handle", -1)
+    return handle if isinstance(handle, int) else -1
+
+
+def _shapes(value: Any) -> list[Shape]:
+    if isinstance(value, torch.Tensor):
+        sizes = tuple(_size(one) for one in value.shape)
+        return [Shape(sizes=sizes, dtype=str(value.dtype).removeprefix("torch."))]
+    if isinstance(value, (tuple, list)):
+        return [shape for one in value for shape in _shapes(one)]
+    return []
+
+
+def _size(given: Any) -> int:
+    """A size, or what an open one was at the example inputs."""
+    return given if isinstance(given, int) else int(given.node.hint)

@@ -1,0 +1,201 @@
+"""Models to export: a factory in Python, or a program that torch.export saved."""
+
+import importlib
+import inspect
+import pickletools
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from straightway.errors import InvalidModel, InvalidRequest
+
+EXAMPLE = """Give MODULE:FACTORY, a function without parameters that returns the module and its
+example inputs, such as
+
+    # nets.py
+    def small():
+        return torch.nn.Linear(4, 2).eval(), (torch.randn(1, 4),)
+
+    straightway export nets:small -o small.pte"""
+# More than a saved program has beside its weights; such a zip is an attack.
+_MOST_UNPACKED_BYTES = 64 << 30
+_MOST_MEMBERS = 100_000
+# What a pickle of tensors builds (torch.load's weights_only list): anything else is code.
+_HARMLESS = (
+    "collections OrderedDict",
+    "torch._utils _rebuild_tensor_v2",
+    "torch._utils _rebuild_parameter",
+    "torch FloatStorage",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What is to be exported: a module, or an exported program, and inputs to run it on.
+
+    `inputs` are the positional example inputs; `dynamic_shapes` is what torch.export takes under
+    that name. `name` is what the user called it.
+    """
+
+    name: str
+    module: torch.nn.Module | None
+    program: ExportedProgram | None = None
+    inputs: tuple[Any, ...]
+    dynamic_shapes: Any = None
+
+
+def load(given: str) -> Model:
+    """A model by the user's words: MODULE:FACTORY, path/to/file.py:FACTORY, or a .pt2 file.
+
+    Raises InvalidRequest where there is none of that name or it returns something else, InvalidModel
+    for a damaged file, or one that would run code when it is opened.
+    """
+    path = Path(given)
+    if path.suffix == ".pt2":
+        return _saved(path)
+    if path.suffix in {".pt", ".pth", ".ckpt", ".bin", ".pkl"}:
+        raise InvalidRequest(
+            f"{given}: is a checkpoint, which holds weights but not the model, and would run code "
+            f"of its own when it is opened; load it in a factory by "
+            f"torch.load(..., weights_only=True).\n{EXAMPLE}"
+        )
+    module, _, factory = given.rpartition(":")
+    if not module or not factory.isidentifier():
+        raise InvalidRequest(f"'{given}' is neither a .pt2 file nor MODULE:FACTORY.\n{EXAMPLE}")
+    return made(given, _function(module, factory))
+
+
+def _function(module: str, name: str) -> Any:
+    """The factory: of a module on the path, in the working folder, or of a .py file."""
+    file = Path(module)
+    if file.suffix == ".py":
+        if not file.is_file():
+            raise InvalidRequest(f"{module}: there is no such file")
+        place, module = str(file.resolve().parent), file.stem
+    else:
+        place = str(Path.cwd())
+    sys.path.insert(0, place)
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise InvalidRequest(f"{module}:{name}: {error}; looked in {place}, too") from error
+    except AttributeError as error:
+        raise InvalidRequest(f"module {module} has no '{name}'.\n{EXAMPLE}") from error
+    finally:
+        sys.path.remove(place)
+    if not callable(found):
+        raise InvalidRequest(f"{module}:{name} is no function.\n{EXAMPLE}")
+    return found
+
+
+def made(name: str, factory: Any) -> Model:
+    """Call a factory. Raises InvalidRequest for what is no module with inputs."""
+    needed = [
+        p
+        for p in inspect.signature(factory).parameters.values()
+        if p.default is p.empty and p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}
+    ]
+    if needed:
+        raise InvalidRequest(f"{name} wants parameters ({needed[0].name}).\n{EXAMPLE}")
+    parts = factory()
+    if not isinstance(parts, tuple) or not 2 <= len(parts) <= 3:
+        raise InvalidRequest(
+            f"{name} returned {type(parts).__name__}, not a module and its inputs.\n{EXAMPLE}"
+        )
+    module, inputs = parts[0], parts[1]
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidRequest(
+            f"{name} returned a {type(module).__name__} where a torch.nn.Module stands.\n{EXAMPLE}"
+        )
+    if isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)
+    if not isinstance(inputs, (tuple, list)):
+        raise InvalidRequest(f"{name}: its inputs are a {type(inputs).__name__}.\n{EXAMPLE}")
+    return Model(
+        name=name,
+        module=module.eval(),
+        inputs=tuple(inputs),
+        dynamic_shapes=parts[2] if len(parts) == 3 else None,
+    )
+
+
+def _saved(path: Path) -> Model:
+    if not path.is_file():
+        raise InvalidRequest(f"{path}: there is no such file")
+    check_archive(path)
+    try:
+        program = torch.export.load(str(path))
+    except Exception as error:  # torch raises whatever the damaged part leads to
+        raise InvalidModel(f"{path}: torch can't read it: {first_line(error)}") from error
+    if program.example_inputs is None or program.example_inputs[0] is None:
+        raise InvalidModel(f"{path}: was saved without example inputs")
+    arguments, keywords = program.example_inputs
+    if keywords:
+        raise InvalidModel(f"{path}: has keyword inputs ({', '.join(keywords)}); give positional ones")
+    return Model(name=path.stem, module=None, program=program, inputs=tuple(arguments))
+
+
+def check_archive(path: Path) -> None:
+    """Refuse a .pt2 file that is no archive, is a bomb, or holds pickles that call anything.
+
+    Raises InvalidModel.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS or (
+                sum(member.file_size for member in members) > _MOST_UNPACKED_BYTES
+            ):
+                raise InvalidModel(f"{path}: unpacks to more than any program has")
+            for member in members:
+                _check_member(path, archive, member)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError) as error:
+        raise InvalidModel(f"{path}: is no program saved by torch.export.save: {error}") from error
+
+
+def _check_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    with archive.open(member) as stream:
+        head = stream.read(4)
+    if head[:2] == b"PK":
+        with archive.open(member) as stream, zipfile.ZipFile(stream) as inner:
+            for part in inner.infolist():
+                _check_member(path, inner, part)
+        return
+    if head[:1] != b"\x80":
+        return
+    with archive.open(member) as stream:
+        data = stream.read()
+    for name in globals_of(data):
+        if name not in _HARMLESS and not name.startswith(("torch ", "torch._utils _rebuild")):
+            raise InvalidModel(
+                f"{path}: {member.filename} would call {name.replace(' ', '.')} when it is opened; "
+                "not loaded"
+            )
+
+
+def globals_of(data: bytes) -> list[str]:
+    """What a pickle names to be imported, without running it; [] for what is no pickle."""
+    found: list[str] = []
+    strings: list[str] = []
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            if opcode.name in {"GLOBAL", "INST"}:
+                found.append(str(argument))
+            elif opcode.name == "STACK_GLOBAL":
+                found.append(" ".join(strings[-2:]))
+            elif isinstance(argument, str):
+                strings.append(argument)
+    except (ValueError, IndexError, KeyError, UnicodeDecodeError):
+        return found
+    return found
+
+
+def first_line(error: BaseException) -> str:
+    """What went wrong, without the pages that torch adds."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
