@@ -1,0 +1,1 @@
+"""Rewrites of exported programs into what XNNPACK takes whole: one file each."""

@@ -1,0 +1,116 @@
+"""Attention as two matrix products and a softmax, where no row can be masked whole.
+
+torch decomposes scaled_dot_product_attention with a softmax that gives zeros for a row without any
+key; its comparisons and selections have no XNNPACK kernels and cost more than the products. A row
+can only be empty under a mask of truth values or with infinities in it, so without a mask, and under
+a causal one, the plain softmax is the same.
+
+    q·s @ kᵀ → eq, not, any, full, where, softmax → @ v      becomes      q·s @ kᵀ (+ mask) → softmax → @ v
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, aten
+
+_NAME = "attention"
+# Under a causal mask: as good as minus infinity after a softmax, yet a number to a kernel.
+_MASKED = -1e9
+
+
+def _apply(scene: Scene) -> Iterator[Change]:
+    for node in scene.calls(aten.scaled_dot_product_attention.default):
+        if _applies(scene, node):
+            change = scene.changed(_NAME, node, "softmax(q·kᵀ)·v without the case of an empty row")
+            scene.replace(node, _written(scene, node))
+            yield change
+
+
+def _arguments(node: torch.fx.Node) -> dict[str, Any]:
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    found = dict.fromkeys(names[3:]) | dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+    found["dropout_p"] = found["dropout_p"] or 0.0
+    return found
+
+
+def _applies(scene: Scene, node: torch.fx.Node) -> bool:
+    given = _arguments(node)
+    shapes = [scene.shape(given[name]) for name in ("query", "key", "value")]
+    if any(shape is None or len(shape) < 3 for shape in shapes) or given["dropout_p"]:
+        return False
+    mask = given["attn_mask"]
+    if mask is None:
+        return True
+    known = scene.constant(mask)
+    if known is None:
+        return False  # what it holds is known only when it runs
+    if known.dtype == torch.bool:
+        return bool(known.any(dim=-1).all())
+    return bool(torch.isfinite(known).any(dim=-1).all())
+
+
+def _mask(scene: Scene, node: torch.fx.Node, given: dict[str, Any]) -> torch.Tensor | None:
+    if given["is_causal"]:
+        rows, columns = (scene.shape(given[name])[-2] for name in ("query", "key"))  # type: ignore[index]
+        kept = torch.ones(rows, columns, dtype=torch.bool).tril()
+        return torch.zeros(rows, columns).masked_fill(~kept, _MASKED)
+    if given["attn_mask"] is None:
+        return None
+    known = scene.constant(given["attn_mask"])
+    if known is None:
+        return None
+    if known.dtype == torch.bool:
+        return torch.zeros(known.shape).masked_fill(~known, _MASKED)
+    return known.clamp(min=_MASKED)
+
+
+def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
+    """Products of rank 3, as the delegate's kernel takes them: batch and heads are one dimension."""
+    given, write = _arguments(node), scene.writer(node)
+    query, key, value = given["query"], given["key"], given["value"]
+    shape = scene.shape(query) or ()
+    scale = given.get("scale") or 1 / math.sqrt(shape[-1])
+    key, value = (_repeated(scene, write, one, shape) for one in (key, value))
+    lead = shape[:-2]
+    flat = [
+        write(aten.reshape.default, one, [math.prod(lead), *(scene.shape(one) or ())[-2:]])
+        for one in (query, key, value)
+    ]
+    scaled = write(aten.mul.Tensor, flat[0], write.constant(torch.full((1, 1, 1), scale, dtype=scene.dtype(query))))
+    turned = write(aten.permute.default, flat[1], [0, 2, 1])
+    scores = write(aten.bmm.default, scaled, turned)
+    mask = _mask(scene, node, given)
+    if mask is not None:
+        mask = mask.to(scene.dtype(query))
+        wide = mask.expand(*lead, *mask.shape[-2:]).reshape(-1, *mask.shape[-2:]) if mask.dim() > 2 and math.prod(mask.shape[:-2]) > 1 else mask.reshape(1, *mask.shape[-2:])
+        scores = write(aten.add.Tensor, scores, write.constant(wide))
+    weights = write(aten.softmax.int, scores, -1)
+    done = write(aten.bmm.default, weights, flat[2])
+    return write(aten.reshape.default, done, [*shape[:-1], (scene.shape(value) or ())[-1]])
+
+
+def _repeated(scene: Scene, write: Any, one: torch.fx.Node, query: tuple[int, ...]) -> torch.fx.Node:
+    """Keys and values of fewer heads, each repeated for its group of query heads."""
+    shape = scene.shape(one) or ()
+    if len(shape) < 4 or shape[-3] == query[-3]:
+        return one
+    times = query[-3] // shape[-3]
+    lead, (heads, steps, size) = shape[:-3], shape[-3:]
+    apart = write(aten.reshape.default, one, [*lead, heads, 1, steps * size])
+    wide = write(aten.cat.default, [apart] * times, len(lead) + 1)
+    return write(aten.reshape.default, wide, [*lead, heads * times, steps, size])
+
+
+REWRITE = Rewrite(
+    name=_NAME,
+    title="attention without the softmax for rows that are masked whole",
+    advice=(
+        "write softmax(q @ k.transpose(-2, -1) * scale, dim=-1) @ v where no row can be masked "
+        "whole, in place of scaled_dot_product_attention"
+    ),
+    safety="exact",
+    apply=_apply,
+)

@@ -1,0 +1,198 @@
+"""What a rewrite works on: a program's graph before it is lowered, with ATen operators."""
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.export import ExportedProgram
+
+from straightway.errors import Bug
+from straightway.executorch.origins import source_of
+from straightway.ir.source import Source
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One place that a rewrite changed: the node, its line, and what was done."""
+
+    rewrite: str
+    node: str
+    source: Source
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """A rewrite: `apply` changes a scene in place and says where.
+
+    `safety` is "exact" where the same numbers come out but for the order of summation, "interface"
+    where the caller has to give inputs in another form. `advice` is the change to make in the
+    model's own source, `title` says in a few words what the rewrite does.
+    """
+
+    name: str
+    title: str
+    advice: str
+    safety: Literal["exact", "interface"]
+    apply: Callable[["Scene"], Iterator[Change]]
+
+
+class Scene:
+    """A graph module under change, and the values that its nodes had when it was exported."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        self.module = module
+        self.graph = module.graph
+        self._constants = 0
+
+    def calls(self, *targets: Any) -> list[torch.fx.Node]:
+        """The nodes that call one of these operators, in order."""
+        return [n for n in self.graph.nodes if n.op == "call_function" and n.target in targets]
+
+    def shape(self, node: torch.fx.Node) -> tuple[int, ...] | None:
+        """The node's shape, None where a dimension is open or it is no tensor."""
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return None
+        if any(not isinstance(size, int) for size in value.shape):
+            return None
+        return tuple(int(size) for size in value.shape)
+
+    def rank(self, node: torch.fx.Node) -> int:
+        """How many dimensions it has."""
+        return int(node.meta["val"].dim())
+
+    def dtype(self, node: torch.fx.Node) -> torch.dtype:
+        """Its type."""
+        found: torch.dtype = node.meta["val"].dtype
+        return found
+
+    def constant(self, node: Any) -> torch.Tensor | None:
+        """The tensor of a parameter or buffer; None for anything else."""
+        if not isinstance(node, torch.fx.Node) or node.op != "get_attr":
+            return None
+        found: Any = self.module
+        for part in str(node.target).split("."):
+            found = getattr(found, part)
+        return found.detach() if isinstance(found, torch.Tensor) else None
+
+    def new_constant(self, value: torch.Tensor, near: torch.fx.Node) -> torch.fx.Node:
+        """A node for a new buffer; it stands before `near`."""
+        name = f"_straightway_{self._constants}"
+        while hasattr(self.module, name):
+            self._constants += 1
+            name = f"_straightway_{self._constants}"
+        self.module.register_buffer(name, value.detach().clone().contiguous())
+        with self.graph.inserting_before(near):
+            node = self.graph.get_attr(name)
+        node.meta["val"] = value.detach()
+        return node
+
+    def writer(self, at: torch.fx.Node) -> "Writer":
+        """Writes nodes before `at` that stand for it."""
+        return Writer(self, at)
+
+    def only_user(self, node: torch.fx.Node) -> torch.fx.Node | None:
+        """The one node that reads it."""
+        users = list(node.users)
+        return users[0] if len(users) == 1 else None
+
+    def replace(self, old: torch.fx.Node, new: torch.fx.Node) -> None:
+        """All readers of `old` read `new`."""
+        old.replace_all_uses_with(new)
+        self.graph.erase_node(old)
+
+    def changed(self, rewrite: str, node: torch.fx.Node, text: str) -> Change:
+        """What to tell of a node, before it is erased."""
+        return Change(rewrite=rewrite, node=node.name, source=source_of(node), text=text)
+
+
+class Writer:
+    """Writes calls before a node; each has the node's origin, and a value from its operands'."""
+
+    def __init__(self, scene: Scene, at: torch.fx.Node) -> None:
+        self._scene = scene
+        self._at = at
+
+    def __call__(self, target: Any, *args: Any, **keywords: Any) -> torch.fx.Node:
+        """A call of an operator."""
+        graph = self._scene.graph
+        with graph.inserting_before(self._at):
+            node = graph.call_function(target, args, keywords)
+        node.meta = {
+            key: value for key, value in self._at.meta.items() if key in {"stack_trace", "nn_module_stack", "source_fn_stack", "from_node"}
+        }
+        node.meta["val"] = self._value(target, args, keywords)
+        return node
+
+    def constant(self, value: torch.Tensor) -> torch.fx.Node:
+        """A new buffer."""
+        return self._scene.new_constant(value, self._at)
+
+    def _value(self, target: Any, args: Any, keywords: Any) -> Any:
+        def real(one: Any) -> Any:
+            return one.meta["val"] if isinstance(one, torch.fx.Node) else one
+
+        mode = _mode_of([real(one) for one in _leaves((args, keywords))])
+        with mode if mode is not None else torch.no_grad():
+            given = torch.utils._pytree.tree_map_only(torch.fx.Node, real, (args, keywords))
+            given = torch.utils._pytree.tree_map_only(
+                torch.Tensor, lambda one: _fake(one, mode), given
+            )
+            try:
+                return target(*given[0], **given[1])
+            except (RuntimeError, TypeError, ValueError) as error:
+                raise Bug(f"a rewrite wrote {target} with operands that do not fit: {error}") from error
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return list(torch.utils._pytree.tree_leaves(tree))
+
+
+def _mode_of(values: Sequence[Any]) -> Any:
+    return next((one.fake_mode for one in values if hasattr(one, "fake_mode")), None)
+
+
+def _fake(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
+    if mode is None or hasattr(tensor, "fake_mode"):
+        return tensor
+    made: torch.Tensor = mode.from_tensor(tensor, static_shapes=True)
+    return made
+
+
+def rewritten(
+    program: ExportedProgram, rewrites: Sequence[Rewrite], *, dynamic_shapes: Any = None
+) -> tuple[ExportedProgram, tuple[Change, ...]]:
+    """Apply rewrites in order to a program; the program itself stays as it is.
+
+    The result is exported anew, so that its shapes are torch's own.
+    """
+    module = program.module(check_guards=False)
+    scene = Scene(module)
+    changes: list[Change] = []
+    for rewrite in rewrites:
+        changes += list(rewrite.apply(scene))
+    if not changes:
+        return program, ()
+    scene.graph.eliminate_dead_code()
+    scene.graph.lint()
+    module.recompile()
+    arguments, _ = program.example_inputs or ((), {})
+    with torch.no_grad():
+        again = torch.export.export(
+            module, tuple(arguments), dynamic_shapes=dynamic_shapes, strict=False
+        )
+    return again, tuple(changes)
+
+
+def parts_of(node: torch.fx.Node) -> dict[int, torch.fx.Node]:
+    """The getitem readers of a tuple by index."""
+    return {
+        int(user.args[1]): user
+        for user in node.users
+        if user.op == "call_function" and user.target is operator.getitem
+    }
