@@ -11,6 +11,7 @@ from straightway.cli import (
     convert,
     deploy,
     doctor,
+    export,
     inspect,
     ops,
     profile,
@@ -21,7 +22,19 @@ from straightway.cli import (
 from straightway.cli.app import app, report_bug
 from straightway.errors import Bug
 
-COMMANDS = (deploy, inspect, convert, quantize, compare, verify, profile, ops, targets, doctor)
+COMMANDS = (
+    deploy,
+    inspect,
+    convert,
+    quantize,
+    compare,
+    export,
+    verify,
+    profile,
+    ops,
+    targets,
+    doctor,
+)
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 # What shells report for a process that a signal ended, added to the signal's number.
 _SIGNALLED = 128

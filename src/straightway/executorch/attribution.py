@@ -59,7 +59,10 @@ TFLITE_OF: Mapping[str, str] = {
     "XNNArgMaxPooling2d": "MAX_POOL_2D",
     **{f"XNNConcatenate{count}": "CONCATENATION" for count in range(2, 6)},
 }
-_LAYOUTS = {(0, 2, 3, 1): "NCHW to NHWC", (0, 3, 1, 2): "NHWC to NCHW"}
+_LAYOUTS: Mapping[tuple[int, ...], str] = {
+    (0, 2, 3, 1): "NCHW to NHWC",
+    (0, 3, 1, 2): "NHWC to NCHW",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

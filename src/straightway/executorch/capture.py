@@ -13,7 +13,10 @@ _USER_CODE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<fun
 _LIBRARIES = ("/torch/", "/torchao/", "/executorch/", "/importlib/", "<frozen", "/straightway/")
 # What torch's message holds, and what usually helps.
 _REMEDIES = (
-    ("data-dependent", "write the branch with torch.where or torch.cond, or fix the value it needs"),
+    (
+        "data-dependent",
+        "write the branch with torch.where or torch.cond, or fix the value it needs",
+    ),
     ("GuardOnDataDependent", "bound the size with torch._check, or fix the value it needs"),
     ("Could not guard", "write the branch with torch.where or torch.cond, or fix the value"),
     ("Constraints violated", "widen the range of that dimension, or take it as fixed"),

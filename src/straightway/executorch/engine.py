@@ -6,13 +6,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from executorch.extension.pybindings import portable_lib
 
 from straightway.errors import InvalidModel, InvalidRequest, ToolFailed
 from straightway.executorch import isa
 from straightway.executorch.model import first_line
+from straightway.executorch.tensors import array_of, tensor_of
 from straightway.run import clock
 from straightway.run.wire import Array
 
@@ -62,21 +62,6 @@ def _tensors(params: Mapping[str, Any], arrays: Sequence[Array]) -> list[torch.T
             tensor = tensor.contiguous(memory_format=torch.channels_last)
         found.append(tensor)
     return found
-
-
-def tensor_of(array: Array) -> torch.Tensor:
-    """A numpy array as a tensor of its own memory."""
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array, order="C"))
-
-
-def array_of(tensor: torch.Tensor) -> Array:
-    """A tensor as a numpy array, in the order of its dimensions."""
-    plain = tensor.detach().contiguous()
-    if plain.dtype == torch.bfloat16:
-        plain = plain.float()
-    return np.asarray(plain.numpy())
 
 
 def _forward(module: Any, inputs: list[torch.Tensor], *, clone: bool = True) -> list[Any]:

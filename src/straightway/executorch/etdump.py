@@ -51,8 +51,7 @@ def read(data: bytes, subject: str) -> Dump:
         raise InvalidModel(f"{subject}: is cut off at {len(data)} of {size + 4} bytes")
     found = flatc.decode(data, _SCHEMA, subject, "--size-prefixed")
     runs = [one.get("events") or [] for one in found["run_data"] if one.get("name") == _RUN]
-    read_runs = [_events(run) for run in runs]
-    read_runs = [run for run in read_runs if run is not None]
+    read_runs = [one for one in map(_events, runs) if one is not None]
     if not read_runs:
         raise InvalidModel(f"{subject}: holds no run of a program")
     usual, _ = Counter(run.marks for run in read_runs).most_common(1)[0]

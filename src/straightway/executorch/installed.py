@@ -1,5 +1,6 @@
 """Whether the extra is there: said in one line, before anything slow starts."""
 
+import importlib
 import importlib.util
 import logging
 import warnings
@@ -19,6 +20,14 @@ def require() -> None:
         raise ToolFailed(
             f"PyTorch models need {', '.join(missing)}: pip install 'straightway[executorch]'"
         )
-    warnings.filterwarnings("ignore", module=r"(torch|executorch|torchao)\b")
-    for name in ("torch", "executorch", "torchao"):
+    warnings.filterwarnings("ignore", module=r"(torch|executorch|torchao|copyreg)\b")
+    # What they log while they are imported is about their own future.
+    logging.disable(logging.WARNING)
+    try:
+        for name in _PACKAGES:
+            importlib.import_module(name)
+        importlib.import_module("torchao.quantization.quant_api")
+    finally:
+        logging.disable(logging.NOTSET)
+    for name in _PACKAGES:
         logging.getLogger(name).setLevel(logging.ERROR)

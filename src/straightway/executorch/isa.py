@@ -16,14 +16,13 @@ from straightway.errors import InvalidRequest, ToolFailed
 
 _LIBRARIES = Path(executorch.__path__[0]) / "lib"
 # struct cpuinfo_x86_isa of cpuinfo.h, one byte each, as built for x86-64.
-FIELDS = tuple(
-    """rdtscp rdpid sysenter msr clzero clflush clflushopt mwait mwaitx fxsave xsave three_d_now
+_NAMES = """rdtscp rdpid sysenter msr clzero clflush clflushopt mwait mwaitx fxsave xsave three_d_now
     three_d_now_plus prefetch prefetchw prefetchwt1 sse3 ssse3 sse4_1 sse4_2 sse4a misaligned_sse avx
     avxvnni fma3 fma4 xop f16c avx2 avx512f avx512pf avx512er avx512cd avx512dq avx512bw avx512vl
     avx512ifma avx512vbmi avx512vbmi2 avx512bitalg avx512vpopcntdq avx512vnni avx512bf16 avx512fp16
     avx512vp2intersect avx512_4vnniw avx512_4fmaps avx10_1 avx10_2 amx_bf16 amx_tile amx_int8
-    amx_fp16 amx_fp8 avx_vnni_int8 avx_vnni_int16 avx_ne_convert""".split()
-)
+    amx_fp16 amx_fp8 avx_vnni_int8 avx_vnni_int16 avx_ne_convert"""
+FIELDS = tuple(_NAMES.split())
 # How /proc/cpuinfo spells those that tell whether the struct is the one described here.
 _WITNESSES = {
     "sse4_1": "sse4_1",
@@ -49,8 +48,14 @@ def cap(features: Sequence[str]) -> dict[str, bool]:
     for feature in features:
         hit = [name for name in FIELDS if _matches(name, feature)]
         if not hit:
-            known = ", ".join(name for name in FIELDS if has[name] and name.startswith(("avx", "fma", "amx", "f16c", "sse4")))
-            raise InvalidRequest(f"no feature of x86 is called '{feature}'; this processor has {known}")
+            known = ", ".join(
+                name
+                for name in FIELDS
+                if has[name] and name.startswith(("avx", "fma", "amx", "f16c", "sse4"))
+            )
+            raise InvalidRequest(
+                f"no feature of x86 is called '{feature}'; this processor has {known}"
+            )
         for name in hit:
             flags[FIELDS.index(name)] = 0
     return has
@@ -62,7 +67,9 @@ def _matches(name: str, feature: str) -> bool:
 
 def _flags() -> "ctypes.Array[ctypes.c_uint8]":
     if platform.machine() != "x86_64":
-        raise ToolFailed(f"instruction sets can be capped on x86-64 only; this is {platform.machine()}")
+        raise ToolFailed(
+            f"instruction sets can be capped on x86-64 only; this is {platform.machine()}"
+        )
     _ = torch.__version__  # its libraries must be there first
     try:
         ctypes.CDLL(str(_LIBRARIES / "libexecutorch.so"), ctypes.RTLD_GLOBAL)
@@ -82,4 +89,6 @@ def _check(flags: "ctypes.Array[ctypes.c_uint8]") -> None:
     words = set(next((x for x in told.splitlines() if x.startswith("flags")), "").split())
     for name, spelled in _WITNESSES.items():
         if bool(flags[FIELDS.index(name)]) != (spelled in words):
-            raise ToolFailed(f"cpuinfo's flags have another order in this executorch: {name} is wrong")
+            raise ToolFailed(
+                f"cpuinfo's flags have another order in this executorch: {name} is wrong"
+            )

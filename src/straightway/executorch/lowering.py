@@ -136,7 +136,8 @@ class _Account:
             if _name(node) == "getitem":
                 made = self._made.get(node.args[0], ())
                 place = int(node.args[1])
-                self._made[node] = made[place] if place < len(made) else made[:1]
+                part = made[place] if place < len(made) else made[:1]
+                self._made[node] = part if isinstance(part, tuple) else (part,)
             elif _name(node) == _DELEGATE_CALL:
                 self._call(module, node)
             elif _is_view(node):

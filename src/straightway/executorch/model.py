@@ -48,6 +48,22 @@ class Model:
     inputs: tuple[Any, ...]
     dynamic_shapes: Any = None
 
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of forward's parameters that the inputs go to."""
+        if self.program is not None:
+            return tuple(self.program.graph_signature.user_inputs)
+        names: list[str] = []
+        if self.module is None:
+            return ()
+        parameters = list(inspect.signature(type(self.module).forward).parameters.values())
+        for p in parameters[1:]:  # without self
+            if p.kind is p.VAR_POSITIONAL:
+                names += [f"{p.name}_{k}" for k in range(len(self.inputs) - len(names))]
+            elif p.kind is not p.VAR_KEYWORD:
+                names.append(p.name)
+        return tuple(names[: len(self.inputs)])
+
 
 def load(given: str) -> Model:
     """A model by the user's words: MODULE:FACTORY, path/to/file.py:FACTORY, or a .pt2 file.
@@ -136,7 +152,9 @@ def _saved(path: Path) -> Model:
         raise InvalidModel(f"{path}: was saved without example inputs")
     arguments, keywords = program.example_inputs
     if keywords:
-        raise InvalidModel(f"{path}: has keyword inputs ({', '.join(keywords)}); give positional ones")
+        raise InvalidModel(
+            f"{path}: has keyword inputs ({', '.join(keywords)}); give positional ones"
+        )
     return Model(name=path.stem, module=None, program=program, inputs=tuple(arguments))
 
 

@@ -92,9 +92,7 @@ def _op(index: int, op: EdgeOp) -> Op:
     )
 
 
-def _events(
-    program: ProgramMap, dump: Dump, runs: range, tick_ns: float
-) -> tuple[Event, ...]:
+def _events(program: ProgramMap, dump: Dump, runs: range, tick_ns: float) -> tuple[Event, ...]:
     steps = {one.index: one for one in program.instructions}
     native = {op.instruction: k for k, op in enumerate(program.ops) if op.partition is None}
     joined = _delegated(program, dump.marks)

@@ -52,7 +52,7 @@ def _applies(scene: Scene, node: torch.fx.Node) -> bool:
     return bool(torch.isfinite(known).any(dim=-1).all())
 
 
-def _mask(scene: Scene, node: torch.fx.Node, given: dict[str, Any]) -> torch.Tensor | None:
+def _mask(scene: Scene, given: dict[str, Any]) -> torch.Tensor | None:
     if given["is_causal"]:
         rows, columns = (scene.shape(given[name])[-2] for name in ("query", "key"))  # type: ignore[index]
         kept = torch.ones(rows, columns, dtype=torch.bool).tril()
@@ -79,20 +79,34 @@ def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
         write(aten.reshape.default, one, [math.prod(lead), *(scene.shape(one) or ())[-2:]])
         for one in (query, key, value)
     ]
-    scaled = write(aten.mul.Tensor, flat[0], write.constant(torch.full((1, 1, 1), scale, dtype=scene.dtype(query))))
+    scaled = write(
+        aten.mul.Tensor,
+        flat[0],
+        write.constant(torch.full((1, 1, 1), scale, dtype=scene.dtype(query))),
+    )
     turned = write(aten.permute.default, flat[1], [0, 2, 1])
     scores = write(aten.bmm.default, scaled, turned)
-    mask = _mask(scene, node, given)
+    mask = _mask(scene, given)
     if mask is not None:
-        mask = mask.to(scene.dtype(query))
-        wide = mask.expand(*lead, *mask.shape[-2:]).reshape(-1, *mask.shape[-2:]) if mask.dim() > 2 and math.prod(mask.shape[:-2]) > 1 else mask.reshape(1, *mask.shape[-2:])
-        scores = write(aten.add.Tensor, scores, write.constant(wide))
+        scores = write(
+            aten.add.Tensor, scores, write.constant(_flat(mask, lead).to(scene.dtype(query)))
+        )
     weights = write(aten.softmax.int, scores, -1)
     done = write(aten.bmm.default, weights, flat[2])
     return write(aten.reshape.default, done, [*shape[:-1], (scene.shape(value) or ())[-1]])
 
 
-def _repeated(scene: Scene, write: Any, one: torch.fx.Node, query: tuple[int, ...]) -> torch.fx.Node:
+def _flat(mask: torch.Tensor, lead: tuple[int, ...]) -> torch.Tensor:
+    """The mask for scores of rank 3: one for all, or one for each batch and head."""
+    last = mask.shape[-2:]
+    if math.prod(mask.shape[:-2]) == 1:
+        return mask.reshape(1, *last)
+    return mask.expand(*lead, *last).reshape(-1, *last)
+
+
+def _repeated(
+    scene: Scene, write: Any, one: torch.fx.Node, query: tuple[int, ...]
+) -> torch.fx.Node:
     """Keys and values of fewer heads, each repeated for its group of query heads."""
     shape = scene.shape(one) or ()
     if len(shape) < 4 or shape[-3] == query[-3]:

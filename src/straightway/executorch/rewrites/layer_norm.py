@@ -25,26 +25,34 @@ def _apply(scene: Scene) -> Iterator[Change]:
             continue
         is_rms = node.target is aten.rms_norm.default
         kind = "the mean square" if is_rms else "mean and variance"
-        change = scene.changed(_NAME, node, f"{kind} by a product with 1/{math.prod(given['normalized_shape'])}")
+        change = scene.changed(
+            _NAME, node, f"{kind} by a product with 1/{math.prod(given['normalized_shape'])}"
+        )
         scene.replace(node, _written(scene, node, given, is_rms=is_rms))
         yield change
 
 
 def _arguments(node: torch.fx.Node) -> dict[str, Any]:
-    names = ("input", "normalized_shape", "weight", "bias", "eps")
+    names: tuple[str, ...] = ("input", "normalized_shape", "weight", "bias", "eps")
     if node.target is aten.rms_norm.default:
         names = ("input", "normalized_shape", "weight", "eps")
     found: dict[str, Any] = dict.fromkeys(("weight", "bias", "eps"))
     return found | dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
 
 
-def _written(scene: Scene, node: torch.fx.Node, given: dict[str, Any], *, is_rms: bool) -> torch.fx.Node:
+def _written(
+    scene: Scene, node: torch.fx.Node, given: dict[str, Any], *, is_rms: bool
+) -> torch.fx.Node:
     write, x = scene.writer(node), given["input"]
     shape, dtype = scene.shape(x) or (), scene.dtype(x)
     sizes = list(given["normalized_shape"])
     count = math.prod(sizes)
     lead = list(shape[: len(shape) - len(sizes)])
-    flat = x if len(sizes) == 1 and len(shape) <= 3 else write(aten.reshape.default, x, [math.prod(lead), count])
+    flat = (
+        x
+        if len(sizes) == 1 and len(shape) <= 3
+        else write(aten.reshape.default, x, [math.prod(lead), count])
+    )
     if given["eps"] is None:
         eps = float(torch.finfo(dtype).eps) if is_rms else 1e-5
     else:

@@ -18,7 +18,9 @@ _NAME = "projections"
 
 
 def _apply(scene: Scene) -> Iterator[Change]:
-    for node in scene.calls(aten.unbind.int, aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default):
+    for node in scene.calls(
+        aten.unbind.int, aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default
+    ):
         if node.target is aten.unbind.int:
             yield from _unbound(scene, node)
         else:
@@ -38,13 +40,15 @@ def _linear(scene: Scene, node: Any) -> torch.fx.Node | None:
 def _unbound(scene: Scene, node: torch.fx.Node) -> Iterator[Change]:
     """unbind(permute(reshape(linear))), where the dimension unbound is the outermost of the features."""
     turned: Any = node.args[0]
-    dim = int(node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0))  # type: ignore[arg-type]
+    dim = int(node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0))
     permutation = None
     if turned.target is aten.permute.default and scene.only_user(turned):
         permutation = [int(axis) % scene.rank(turned) for axis in turned.args[1]]
         dim = permutation[dim % len(permutation)]
         turned = turned.args[0]
-    if turned.target not in {aten.reshape.default, aten.view.default} or not scene.only_user(turned):
+    if turned.target not in {aten.reshape.default, aten.view.default} or not scene.only_user(
+        turned
+    ):
         return
     linear = _linear(scene, turned.args[0])
     shape, before = scene.shape(turned), scene.shape(turned.args[0])
@@ -53,11 +57,15 @@ def _unbound(scene: Scene, node: torch.fx.Node) -> Iterator[Change]:
     dim %= len(shape)
     if dim != len(before) - 1 or shape[:dim] != before[:-1]:
         return
-    yield scene.changed(_NAME, linear, f"one layer for each of {shape[dim]} parts, in place of slices")
+    yield scene.changed(
+        _NAME, linear, f"one layer for each of {shape[dim]} parts, in place of slices"
+    )
     size = before[-1] // shape[dim]
     for index, part in parts_of(node).items():
         write = scene.writer(part)
-        own = write(aten.linear.default, *_part(scene, write, linear, (index * size, (index + 1) * size)))
+        own = write(
+            aten.linear.default, *_part(scene, write, linear, (index * size, (index + 1) * size))
+        )
         own = write(aten.reshape.default, own, [*before[:-1], *shape[dim + 1 :]])
         if permutation is not None:
             kept = [axis for axis in permutation if axis != dim]
@@ -66,12 +74,14 @@ def _unbound(scene: Scene, node: torch.fx.Node) -> Iterator[Change]:
 
 
 def _divided(scene: Scene, node: torch.fx.Node) -> Iterator[Change]:
-    """chunk or split of a linear layer along its features."""
+    """A chunk or split of a linear layer along its features."""
     linear = _linear(scene, node.args[0])
     dim = node.args[2] if len(node.args) > 2 else node.kwargs.get("dim", 0)
-    if linear is None or int(dim) % scene.rank(linear) != scene.rank(linear) - 1:  # type: ignore[arg-type]
+    if linear is None or int(dim) % scene.rank(linear) != scene.rank(linear) - 1:
         return
-    yield scene.changed(_NAME, linear, f"one layer for each of {len(node.meta['val'])} parts, in place of slices")
+    yield scene.changed(
+        _NAME, linear, f"one layer for each of {len(node.meta['val'])} parts, in place of slices"
+    )
     start = 0
     bounds = []
     for value in node.meta["val"]:

@@ -36,7 +36,9 @@ def _apply(scene: Scene) -> Iterator[Change]:
         value = _value(scene, other, image)
         if value is None:
             continue
-        yield scene.changed(_NAME, node, "a constant of four dimensions, which can follow the layout")
+        yield scene.changed(
+            _NAME, node, "a constant of four dimensions, which can follow the layout"
+        )
         write = scene.writer(node)
         operands = [image, write.constant(value)]
         if swapped:

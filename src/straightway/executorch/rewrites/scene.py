@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 from torch.export import ExportedProgram
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from straightway.errors import Bug
 from straightway.executorch.origins import source_of
@@ -124,7 +125,9 @@ class Writer:
         with graph.inserting_before(self._at):
             node = graph.call_function(target, args, keywords)
         node.meta = {
-            key: value for key, value in self._at.meta.items() if key in {"stack_trace", "nn_module_stack", "source_fn_stack", "from_node"}
+            key: value
+            for key, value in self._at.meta.items()
+            if key in {"stack_trace", "nn_module_stack", "source_fn_stack", "from_node"}
         }
         node.meta["val"] = self._value(target, args, keywords)
         return node
@@ -139,18 +142,18 @@ class Writer:
 
         mode = _mode_of([real(one) for one in _leaves((args, keywords))])
         with mode if mode is not None else torch.no_grad():
-            given = torch.utils._pytree.tree_map_only(torch.fx.Node, real, (args, keywords))
-            given = torch.utils._pytree.tree_map_only(
-                torch.Tensor, lambda one: _fake(one, mode), given
-            )
+            given = tree_map_only(torch.fx.Node, real, (args, keywords))
+            given = tree_map_only(torch.Tensor, lambda one: _fake(one, mode), given)
             try:
                 return target(*given[0], **given[1])
             except (RuntimeError, TypeError, ValueError) as error:
-                raise Bug(f"a rewrite wrote {target} with operands that do not fit: {error}") from error
+                raise Bug(
+                    f"a rewrite wrote {target} with operands that do not fit: {error}"
+                ) from error
 
 
 def _leaves(tree: Any) -> list[Any]:
-    return list(torch.utils._pytree.tree_leaves(tree))
+    return list(tree_leaves(tree))
 
 
 def _mode_of(values: Sequence[Any]) -> Any:

@@ -17,8 +17,8 @@ _SOFTMAXES = (aten.softmax.int, aten._softmax.default, aten.log_softmax.int)  # 
 
 def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(*_SOFTMAXES):
-        shape = scene.shape(node.args[0])  # type: ignore[arg-type]
-        if shape is None or len(shape) != 4 or int(node.args[1]) % 4 != 3:  # type: ignore[arg-type]
+        shape = scene.shape(node.args[0])
+        if shape is None or len(shape) != 4 or int(node.args[1]) % 4 != 3:
             continue
         yield scene.changed(_NAME, node, "rows apart from the image, since its layout may change")
         write = scene.writer(node)

@@ -1,6 +1,6 @@
 """Splits, chunks, unbinds and selections as slices, which XNNPACK takes; squeezes as reshapes.
 
-    split(x, [a, b], dim)   →   x[.., :a], x[.., a:]          unbind(x, dim)   →   x[.., i:i+1] reshaped
+split(x, [a, b], dim)   →   x[.., :a], x[.., a:]          unbind(x, dim)   →   x[.., i:i+1] reshaped
 """
 
 from collections.abc import Iterator
@@ -55,11 +55,13 @@ def _split(scene: Scene, node: torch.fx.Node) -> None:
 def _dim(node: torch.fx.Node) -> int:
     place = 1 if node.target is aten.unbind.int else 2
     dim = node.args[place] if len(node.args) > place else node.kwargs.get("dim", 0)
-    rank = node.args[0].meta["val"].dim()  # type: ignore[union-attr]
-    return int(dim) % rank  # type: ignore[arg-type]
+    rank = node.args[0].meta["val"].dim()
+    return int(dim) % rank
 
 
-def _slice(scene: Scene, node: torch.fx.Node, bounds: tuple[int, int, int], *, squeeze: bool) -> torch.fx.Node:
+def _slice(
+    scene: Scene, node: torch.fx.Node, bounds: tuple[int, int, int], *, squeeze: bool
+) -> torch.fx.Node:
     source: Any = node.args[0]
     dim, start, stop = bounds
     shape = scene.shape(source) or ()

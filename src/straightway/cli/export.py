@@ -1,0 +1,136 @@
+"""`straightway export`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from straightway.cli.app import (
+    Json,
+    app,
+    errors,
+    print_json,
+    print_lines,
+    progress,
+    remark_data,
+    result_console,
+)
+from straightway.cli.calibration import Calibration, Random
+from straightway.errors import InvalidRequest
+from straightway.report.quantity import plural, printable
+
+_SHORT = ("int8", "int8-dynamic", "int4")
+
+
+@app.command("export")
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODULE:FACTORY", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="MODEL.pte", show_default=False)
+    ],
+    dtype: Annotated[str, typer.Option(help="fp32 or fp16.")] = "fp32",
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit weights and activations.")] = False,
+    int8_dynamic: Annotated[
+        bool,
+        typer.Option("--int8-dynamic", help="8-bit weights; activations quantized as they come."),
+    ] = False,
+    int4: Annotated[bool, typer.Option("--int4", help="4-bit weights of linear layers.")] = False,
+    calibration: Calibration = None,
+    random: Random = 0,
+    fixes: Annotated[bool, typer.Option("--fixes", help="Apply all rewrites (see `fix`).")] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONFIG", help="Leave out a rule of XNNPACK's partitioner: BatchNormConfig."
+        ),
+    ] = None,
+    verify: Annotated[bool, typer.Option(help="Run it and compare with the model.")] = True,
+    json: Json = False,
+) -> None:
+    """Export a PyTorch model (MODULE:FACTORY, FILE.py:FACTORY or a .pt2) as an ExecuTorch program."""
+    with errors(as_json=json), progress(f"exporting {model}") as step:
+        from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
+
+        require()
+        from straightway.flow.export import ExportRequest, export  # noqa: PLC0415
+
+        asked = ExportRequest(
+            precision=_precision(dtype, (int8, int8_dynamic, int4)),
+            calibration=calibration,
+            random=random,
+            fixes=fixes,
+            without=tuple(without or ()),
+            verify=verify,
+            step=step,
+        )
+        done = export(model, output, asked)
+    if json:
+        print_json(summary(done))
+        return
+    print_lines(*lines(done))
+    if table := outside(done):
+        result_console().print(table)
+
+
+def _precision(dtype: str, flags: tuple[bool, bool, bool]) -> Any:
+    chosen = [name for name, flag in zip(_SHORT, flags, strict=True) if flag]
+    if len(chosen) > 1 or (chosen and dtype != "fp32"):
+        raise InvalidRequest("one of --dtype fp16, --int8, --int8-dynamic, --int4 at a time")
+    return chosen[0] if chosen else dtype.lower()
+
+
+def summary(done: Any) -> dict[str, Any]:
+    """The result as plain data."""
+    program, numbers = done.exported.lowered.map, done.numbers
+    return {
+        "model": done.model,
+        "output": str(done.path),
+        "bytes": len(done.data),
+        "precision": done.precision,
+        "partitions": len(program.delegates),
+        "operators": len(program.ops),
+        "delegated": sum(op.partition is not None for op in program.ops),
+        "transposes": program.transposes,
+        "inserted_transposes": program.inserted_transposes,
+        "verified": None if numbers is None else numbers.equal,
+        "lowering_db": None if numbers is None else numbers.lowering_db,
+        "model_db": None if numbers is None else numbers.model_db,
+        "calibration": done.calibration,
+        "random": done.is_random,
+        "remarks": [remark_data(remark) for remark in done.remarks],
+    }
+
+
+def lines(done: Any) -> list[str]:
+    """The result in a few lines."""
+    program, numbers = done.exported.lowered.map, done.numbers
+    inside = sum(op.partition is not None for op in program.ops)
+    partitions = plural(len(program.delegates), "XNNPACK partition")
+    first = (
+        f"{done.path}: {len(done.data):,} bytes, {done.precision}; {inside} of "
+        f"{plural(len(program.ops), 'operator')} in {partitions}, "
+        f"{plural(program.transposes, 'transpose')} ({program.inserted_transposes} inserted for layout)"
+    )
+    text = [first]
+    if done.calibration:
+        brand = "; made up: accuracy says little" if done.is_random else ""
+        text.append(f"observed on {done.calibration}{brand}")
+    if numbers is not None:
+        text.append(
+            f"equal to the model on {plural(numbers.inputs, 'set')} of inputs: "
+            f"{numbers.model_db:.1f} dB signal to error"
+        )
+    return text
+
+
+def outside(done: Any) -> Table | None:
+    """What runs outside of the delegate, and why."""
+    left = [op for op in done.exported.lowered.map.ops if op.partition is None]
+    if not left:
+        return None
+    table = Table("not delegated", "why", "in the model", "line")
+    for op in left:
+        line = f"{Path(op.source.file).name}:{op.source.line}" if op.source.file else ""
+        table.add_row(printable(op.target), printable(op.reason), printable(op.source.module), line)
+    return table

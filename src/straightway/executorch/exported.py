@@ -1,0 +1,94 @@
+"""The whole way of one model to one program: exported, rewritten, quantized, lowered."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils._pytree import tree_leaves
+
+from straightway.executorch.capture import capture
+from straightway.executorch.lowering import Lowered, lower
+from straightway.executorch.model import Model
+from straightway.executorch.precision import Precision, after_export, before_export
+from straightway.executorch.rewrites.catalogue import ALWAYS
+from straightway.executorch.rewrites.scene import Change, Rewrite, rewritten
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How a program is made. `without` names partitioner configurations to leave out.
+
+    `samples` are calibration inputs, read once.
+    """
+
+    precision: Precision = "fp32"
+    rewrites: tuple[Rewrite, ...] = ()
+    without: tuple[str, ...] = ()
+    samples: Iterable[Sequence[torch.Tensor]] = ()
+    etrecord: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """A model, its program as the user wrote it, the one that was lowered, and the result.
+
+    `model` has the inputs of the precision; `reference` computes what the result should.
+    """
+
+    model: Model
+    reference: ExportedProgram
+    program: ExportedProgram
+    lowered: Lowered
+    changes: tuple[Change, ...] = ()
+
+
+def export(model: Model, recipe: Recipe) -> Exported:
+    """Raises Unsupported where torch, torchao or ExecuTorch can't, with the reason."""
+    ready = before_export(model, recipe.precision)
+    captured = capture(ready)
+    reference = capture(model) if recipe.precision == "int4" else captured
+    return lowered_again(ready, captured, recipe, reference)
+
+
+def lowered_again(
+    model: Model, captured: ExportedProgram, recipe: Recipe, reference: ExportedProgram
+) -> Exported:
+    """The same from a program that is already exported, so that recipes can be compared."""
+    shapes = model.dynamic_shapes
+    changed, changes = rewritten(
+        captured, [*recipe.rewrites, *ALWAYS], dynamic_shapes=positional(shapes)
+    )
+    program = after_export(
+        changed, recipe.precision, recipe.samples, dynamic_shapes=positional(shapes)
+    )
+    done = lower(
+        program,
+        model.name,
+        without=recipe.without,
+        dynamic=False,
+        etrecord=recipe.etrecord,
+    )
+    return Exported(
+        model=model, reference=reference, program=program, lowered=done, changes=changes
+    )
+
+
+def positional(shapes: Any) -> Any:
+    """Dynamic shapes by position: a program's module has lost the names of its parameters."""
+    if isinstance(shapes, dict):
+        return tuple(shapes.values())
+    return shapes
+
+
+def eager(program: ExportedProgram, inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """What a program computes in torch; outputs that are no tensors are left out."""
+    with torch.no_grad():
+        found = program.module(check_guards=False)(*inputs)
+    return [one for one in tree_leaves(found) if isinstance(one, torch.Tensor)]
+
+
+def with_inputs(model: Model, inputs: Sequence[Any]) -> Model:
+    """The model with other example inputs."""
+    return replace(model, inputs=tuple(inputs))

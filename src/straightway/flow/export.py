@@ -1,0 +1,253 @@
+"""`export`: a PyTorch model as an ExecuTorch program, verified against the model itself."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from straightway.errors import InvalidRequest, Mismatch, ToolFailed
+from straightway.executorch import runner
+from straightway.executorch.exported import Exported, Recipe, eager, export as lower_model
+from straightway.executorch.model import Model, load
+from straightway.executorch.precision import PRECISIONS, Precision
+from straightway.executorch.rewrites.catalogue import REWRITES
+from straightway.executorch.samples import variants
+from straightway.executorch.tensors import array_of, tensor_of
+from straightway.flow import files
+from straightway.flow.calibration import Pictures, Samples, open_data
+from straightway.flow.convert import Step, quiet
+from straightway.flow.tolerance import Check, compare
+from straightway.ir import Graph, TensorType, Value
+from straightway.remark import Remark
+from straightway.run.process import Child
+from straightway.run.wire import Array
+
+STEP = "flow.export"
+VARIANTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRequest:
+    """What is asked of an export.
+
+    `fixes` applies all rewrites; `without` leaves out configurations of XNNPACK's partitioner;
+    `calibration` is data as `quantize` takes it, `random` a number of made-up samples instead.
+    """
+
+    precision: Precision = "fp32"
+    calibration: "str | Path | Callable[[], Any] | None" = None
+    random: int = 0
+    pictures: Pictures | None = None
+    fixes: bool = False
+    without: tuple[str, ...] = ()
+    verify: bool = True
+    step: Step = quiet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """How near a program is to its model: checks of outputs, and signal to error in dB.
+
+    `lowering_db` is against the program before it was lowered, `model_db` against the model in
+    floats. Both are the least over all outputs and inputs tried.
+    """
+
+    checks: tuple[Check, ...]
+    lowering_db: float
+    model_db: float
+    inputs: int
+
+    @property
+    def equal(self) -> bool:
+        """Whether all outputs are within their bounds."""
+        return all(check.equal for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """A written program, what it holds, how near it is, and what there is to say."""
+
+    model: str
+    path: Path
+    exported: Exported
+    precision: Precision
+    numbers: Numbers | None
+    calibration: str = ""
+    is_random: bool = False
+    remarks: tuple[Remark, ...] = field(default=())
+
+    @property
+    def data(self) -> bytes:
+        """The .pte file."""
+        return self.exported.lowered.data
+
+
+def export(model: str | Model, output: str | Path, request: ExportRequest | None = None) -> Export:
+    """Write `output` (.pte) and its map (.pte.json), which joins traces to the model's lines.
+
+    Raises Unsupported where it can't be exported or lowered, Mismatch where the program computes
+    other numbers than the model; it is kept as NAME.mismatch.pte then.
+    """
+    asked, path = request or ExportRequest(), Path(output)
+    if asked.precision not in PRECISIONS:
+        raise InvalidRequest(f"precisions are {', '.join(PRECISIONS)}; got '{asked.precision}'")
+    files.check_output(path)
+    given = load(model) if isinstance(model, str) else model
+    samples = calibration_of(given, asked)
+    asked.step("exporting")
+    exported = lower_model(
+        given,
+        Recipe(
+            precision=asked.precision,
+            rewrites=REWRITES if asked.fixes else (),
+            without=asked.without,
+            samples=tensors_of(samples),
+        ),
+    )
+    numbers = None
+    if asked.verify:
+        asked.step("comparing with the model")
+        with Child() as child:
+            numbers = compared(child, exported, asked.precision)
+    done = Export(
+        model=given.name,
+        path=path,
+        exported=exported,
+        precision=asked.precision,
+        numbers=numbers,
+        calibration="" if samples is None else samples.description,
+        is_random=samples is not None and samples.is_random,
+        remarks=tuple(_remarks(exported)),
+    )
+    _keep(done)
+    return done
+
+
+def _keep(done: Export) -> None:
+    if done.numbers is not None and not done.numbers.equal:
+        kept = done.path.with_suffix(".mismatch.pte")
+        files.write(kept, done.data)
+        wrong = next(check for check in done.numbers.checks if not check.equal)
+        raise Mismatch(
+            f"{done.model}: the program computes other numbers than the model: '{wrong.name}' at "
+            f"{list(wrong.place)} is {wrong.found}, should be {wrong.expected}; {wrong.reason}; "
+            f"kept as {kept}",
+            done.remarks,
+        )
+    files.write(done.path, done.data)
+    files.write(map_path(done.path), done.exported.lowered.map.to_json().encode())
+
+
+def map_path(path: Path) -> Path:
+    """Where a program's map stands: beside it."""
+    return path.with_name(path.name + ".json")
+
+
+def calibration_of(model: Model, asked: ExportRequest) -> Samples | None:
+    """The calibration data, where the precision needs any; by the names of forward's parameters."""
+    if asked.precision != "int8":
+        return None
+    return open_data(
+        asked.calibration, input_graph(model), pictures=asked.pictures, random=asked.random
+    )
+
+
+def input_graph(model: Model) -> Graph:
+    """The model's inputs by name, as calibration data is read for."""
+    graph = Graph(name=model.name)
+    for name, one in zip(model.input_names, model.inputs, strict=True):
+        array = array_of(one)
+        graph.inputs.append(Value(name, TensorType(dtype=array.dtype, shape=array.shape)))
+    return graph
+
+
+def tensors_of(samples: Samples | None) -> Iterator[list[Any]]:
+    """The samples as forward's arguments."""
+    for sample in samples or ():
+        yield [tensor_of(array) for array in sample.inputs.values()]
+
+
+def compared(child: Child, exported: Exported, precision: Precision) -> Numbers:
+    """Run the program, and the model in eager mode, on the example inputs and on others.
+
+    A float program must be equal by the table of tolerances. An integer one is compared with the
+    quantized program in eager mode: what lowering adds must not exceed what quantizing took.
+    """
+    checks: list[Check] = []
+    lowering_db = model_db = np.inf
+    tried = variants(exported.program, VARIANTS)
+    with files.scratch("program.pte", exported.lowered.data) as path:
+        for inputs in tried:
+            arrays = [array_of(one) for one in inputs]
+            found = child.call(runner.run(path, arrays))
+            want = [array_of(one) for one in eager(exported.program, inputs)]
+            model = [array_of(one) for one in eager(exported.reference, inputs)]
+            if len(found) != len(want):
+                raise ToolFailed(
+                    f"{exported.model.name}: the program has {len(found)} outputs, the model {len(want)}"
+                )
+            for k, (got, near, far) in enumerate(zip(found, want, model, strict=True)):
+                checks.append(_check(f"output {k}", got, near, far, precision))
+                lowering_db = min(lowering_db, decibels(near, got))
+                model_db = min(model_db, decibels(far, got))
+    return Numbers(
+        checks=tuple(checks),
+        lowering_db=float(lowering_db),
+        model_db=float(model_db),
+        inputs=len(tried),
+    )
+
+
+def _check(name: str, got: Array, near: Array, far: Array, precision: Precision) -> Check:
+    """An integer output's error and bound are root mean squares: of lowering, and of quantizing."""
+    found = compare(name, near, got)
+    if precision in {"fp32", "fp16"} or near.dtype.kind != "f" or found.got_type:
+        return compare(name, far, got)
+    error, bound = _rms(near, got), _rms(far, near)
+    if found.equal or error <= bound:
+        return replace(found, max_error=error, bound=max(error, bound), reason="")
+    reason = f"lowering adds an error of {error:.4g} (root mean square) to quantizing's {bound:.4g}"
+    return replace(found, max_error=error, bound=bound, reason=reason)
+
+
+def _rms(want: Array, got: Array) -> float:
+    apart = want.astype(np.float64) - got.astype(np.float64)
+    return float(np.sqrt(np.mean(apart**2))) if apart.size else 0.0
+
+
+def decibels(want: Array, got: Array) -> float:
+    """Signal to error; infinite where they are equal."""
+    error = _rms(want, got)
+    signal = _rms(want, np.zeros_like(want))
+    if error == 0:
+        return math.inf
+    return 20 * math.log10(signal / error) if signal > 0 else -math.inf
+
+
+def _remarks(exported: Exported) -> Iterator[Remark]:
+    for change in exported.changes:
+        yield Remark(
+            kind="done",
+            step=f"executorch.rewrites.{change.rewrite}",
+            node=change.node,
+            text=change.text,
+            source=str(change.source),
+        )
+    for op in exported.lowered.map.ops:
+        if op.partition is None:
+            yield Remark(
+                kind="missed",
+                step="executorch.lowering",
+                node=op.name,
+                op=op.target,
+                text=op.reason,
+                source=str(op.source),
+            )
+
+
+def undelegated(exported: Exported) -> Sequence[Any]:
+    """The operators that run outside of delegates."""
+    return [op for op in exported.lowered.map.ops if op.partition is None]
