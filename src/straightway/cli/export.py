@@ -21,6 +21,12 @@ from straightway.errors import InvalidRequest
 from straightway.report.quantity import plural, printable
 
 _SHORT = ("int8", "int8-dynamic", "int4")
+Dtype = Annotated[str, typer.Option(help="fp32 or fp16.")]
+Int8 = Annotated[bool, typer.Option("--int8", help="8-bit weights and activations.")]
+Int8Dynamic = Annotated[
+    bool, typer.Option("--int8-dynamic", help="8-bit weights; activations quantized as they come.")
+]
+Int4 = Annotated[bool, typer.Option("--int4", help="4-bit weights of linear layers.")]
 
 
 @app.command("export")
@@ -29,13 +35,10 @@ def command(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="MODEL.pte", show_default=False)
     ],
-    dtype: Annotated[str, typer.Option(help="fp32 or fp16.")] = "fp32",
-    int8: Annotated[bool, typer.Option("--int8", help="8-bit weights and activations.")] = False,
-    int8_dynamic: Annotated[
-        bool,
-        typer.Option("--int8-dynamic", help="8-bit weights; activations quantized as they come."),
-    ] = False,
-    int4: Annotated[bool, typer.Option("--int4", help="4-bit weights of linear layers.")] = False,
+    dtype: Dtype = "fp32",
+    int8: Int8 = False,
+    int8_dynamic: Int8Dynamic = False,
+    int4: Int4 = False,
     calibration: Calibration = None,
     random: Random = 0,
     fixes: Annotated[bool, typer.Option("--fixes", help="Apply all rewrites (see `fix`).")] = False,
@@ -56,7 +59,7 @@ def command(
         from straightway.flow.export import ExportRequest, export  # noqa: PLC0415
 
         asked = ExportRequest(
-            precision=_precision(dtype, (int8, int8_dynamic, int4)),
+            precision=precision_of(dtype, (int8, int8_dynamic, int4)),
             calibration=calibration,
             random=random,
             fixes=fixes,
@@ -73,7 +76,8 @@ def command(
         result_console().print(table)
 
 
-def _precision(dtype: str, flags: tuple[bool, bool, bool]) -> Any:
+def precision_of(dtype: str, flags: tuple[bool, bool, bool]) -> Any:
+    """The precision that the options name; raises InvalidRequest for more than one."""
     chosen = [name for name, flag in zip(_SHORT, flags, strict=True) if flag]
     if len(chosen) > 1 or (chosen and dtype != "fp32"):
         raise InvalidRequest("one of --dtype fp16, --int8, --int8-dynamic, --int4 at a time")

@@ -35,9 +35,19 @@ def command(
     dim: Dims = None,
     shape: Shapes = None,
     inputs: Inputs = None,
+    etdump: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Of a .pte: read this trace, made elsewhere; run nothing."
+        ),
+    ] = None,
+    cap: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FEATURE", help="Of a .pte: hide a feature of the CPU: 'avx512*'."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Measure a .tflite file on LiteRT, or an .onnx file on onnxruntime, operator by operator."""
+    """Measure a .tflite, .onnx or .pte file operator by operator, on its own runtime."""
     with errors(as_json=json), progress(f"profiling {model.name}"):
         from straightway.flow import files  # noqa: PLC0415 - after --help
         from straightway.flow.profile import profile  # noqa: PLC0415
@@ -47,7 +57,19 @@ def command(
         asked = request(dim, shape, inputs=inputs)
         if output is not None:
             files.check_output(output, model, *asked.sources)
-        trace = profile(model, asked, runs=runs, threads=threads)
+        if model.suffix.lower() == ".pte":
+            trace = _program(
+                model,
+                runs=runs,
+                threads=threads,
+                etdump=etdump,
+                cap=tuple(cap or ()),
+                inputs=inputs,
+            )
+        elif etdump is not None or cap:
+            raise InvalidRequest("--etdump and --cap are for ExecuTorch programs (.pte)")
+        else:
+            trace = profile(model, asked, runs=runs, threads=threads)
         if output is not None:
             files.write(output, trace.to_json().encode())
     if json:
@@ -56,6 +78,16 @@ def command(
     print_lines(*lines(trace))
     result_console().print(operator_table(trace, top))
     print_lines(whole(trace))
+
+
+def _program(model: Path, **options: Any) -> Any:
+    """The trace of an ExecuTorch program."""
+    from straightway.executorch.installed import require  # noqa: PLC0415
+
+    require()
+    from straightway.flow.program import TraceRequest, trace  # noqa: PLC0415
+
+    return trace(model, TraceRequest(**options))
 
 
 def whole(trace: Any) -> str:
@@ -79,17 +111,31 @@ def lines(trace: Any) -> list[str]:
 
 
 def operator_table(trace: Any, count: int) -> Table:
-    """The events that took longest."""
-    table = Table("operator", "kernel", "place", "category", "time µs", "share")
+    """The events that took longest; with the model's line where the trace has it."""
+    sourced = any(op.source.file for op in trace.ops)
+    columns = ["operator", "kernel", "place", "category", "time µs", "share"]
+    table = Table(*columns, *(["in the model"] if sourced else []))
     for event in sorted(trace.events, key=lambda e: -e.median_ns)[:count]:
         share = event.median_ns / trace.median_ns if trace.median_ns else 0.0
         where = "" if event.op_index is None else f"#{event.op_index} "
-        table.add_row(
+        row = [
             printable(f"{where}{event.kind or event.name}"),
             printable(event.name) if event.place == "xnnpack" else "",
             event.place if event.owner is None else f"{event.place} in #{event.owner}",
             event.category,
             f"{event.median_ns / 1e3:.1f}",
             f"{share:.1%}",
-        )
+        ]
+        if sourced:
+            row.append(printable(line_of(trace, event)))
+        table.add_row(*row)
     return table
+
+
+def line_of(trace: Any, event: Any) -> str:
+    """The module and line that an event stands for, and what forces it."""
+    if event.op_index is None:
+        return ""
+    source = trace.ops[event.op_index].source
+    line = f"{Path(source.file).name}:{source.line}" if source.file else ""
+    return " ".join(part for part in (source.module, line, event.cause) if part)

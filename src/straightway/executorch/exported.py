@@ -67,7 +67,6 @@ def lowered_again(
         program,
         model.name,
         without=recipe.without,
-        dynamic=False,
         etrecord=recipe.etrecord,
     )
     return Exported(

@@ -8,10 +8,7 @@ from typing import Any
 
 import torch
 from executorch.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
-from executorch.backends.xnnpack.partition.xnnpack_partitioner import (
-    XnnpackDynamicallyQuantizedPartitioner,
-    XnnpackPartitioner,
-)
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from executorch.exir.backend.utils import WhyNoPartition
 from torch.export import ExportedProgram
@@ -43,24 +40,20 @@ def lower(
     subject: str,
     *,
     without: Sequence[str] = (),
-    dynamic: bool = False,
     etrecord: bool = False,
 ) -> Lowered:
     """Lower to ExecuTorch with all that XNNPACK's partitioner takes.
 
-    `without` names partitioner configurations to leave out ("BatchNormConfig"); `dynamic` lowers
-    dynamically quantized products first, as ExecuTorch wants it. Raises Unsupported with torch's
-    reason where the lowering fails.
+    `without` names partitioner configurations to leave out ("BatchNormConfig"). One partitioner takes
+    dynamically quantized products, too: ExecuTorch's own recipe with a partitioner of their own gives
+    each a partition (30 where 6 do). Raises Unsupported with torch's reason where the lowering fails.
     """
     configs = [one for one in ALL_PARTITIONER_CONFIGS if one.__name__ not in without]
-    partitioners: list[Any] = [XnnpackPartitioner(configs=configs)]
-    if dynamic:
-        partitioners.insert(0, XnnpackDynamicallyQuantizedPartitioner())
     with _reasons() as reasons:
         try:
             edge = to_edge_transform_and_lower(
                 program,
-                partitioner=partitioners,
+                partitioner=[XnnpackPartitioner(configs=configs)],
                 compile_config=EdgeCompileConfig(_check_ir_validity=False),
                 generate_etrecord=etrecord,
             )

@@ -22,6 +22,15 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """An input of the program; `channels_last`: its last dimensions are stored channels last."""
+
+    sizes: tuple[int, ...]
+    dtype: str
+    channels_last: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeOp:
     """One operator of the edge program, in the order of execution.
 
@@ -110,10 +119,15 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramMap:
-    """A program's chain, delegates and operators. `ops` is empty for a file made elsewhere."""
+    """A program's chain, delegates and operators. `ops` is empty for a file made elsewhere.
+
+    `inputs` are the tensors among its inputs; `outputs` counts its results.
+    """
 
     instructions: tuple[Instruction, ...]
     delegates: tuple[Delegate, ...]
+    inputs: tuple[Input, ...] = ()
+    outputs: int = 0
     ops: tuple[EdgeOp, ...] = ()
 
     @property
@@ -140,6 +154,10 @@ class ProgramMap:
             return cls(
                 instructions=tuple(Instruction(**one) for one in data["instructions"]),
                 delegates=tuple(_delegate(one) for one in data["delegates"]),
+                inputs=tuple(
+                    Input(**{**one, "sizes": tuple(one["sizes"])}) for one in data["inputs"]
+                ),
+                outputs=data["outputs"],
                 ops=tuple(_op(one) for one in data["ops"]),
             )
         except (KeyError, TypeError, ValueError) as error:

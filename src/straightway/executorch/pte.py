@@ -5,7 +5,7 @@ of the wheel. Nothing is run.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from executorch.exir._serialize._program import deserialize_pte_binary
@@ -16,6 +16,7 @@ from straightway.executorch.model import first_line
 from straightway.executorch.program import (
     NO_HANDLE,
     Delegate,
+    Input,
     Instruction,
     ProgramMap,
     XnnNode,
@@ -27,6 +28,19 @@ _XNNPACK_SCHEMA = flatc.PACKAGE / "backends" / "xnnpack" / "serialization" / "sc
 _XNN_MAGIC = b"XH00"
 _XNN_HEADER = struct.Struct("<HIIIQ")
 _XNN_FIELDS_AT = 8
+# exir/scalar_type.py names types as C++ does.
+_DTYPES = {
+    "BYTE": "uint8",
+    "CHAR": "int8",
+    "SHORT": "int16",
+    "INT": "int32",
+    "LONG": "int64",
+    "HALF": "float16",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "BOOL": "bool",
+    "BFLOAT16": "bfloat16",
+}
 _EXTERNAL_INPUT, _EXTERNAL_OUTPUT = 1, 2
 
 
@@ -42,6 +56,8 @@ def read(data: bytes, subject: str) -> ProgramMap:
         delegates=tuple(
             _delegate(number, one, program, subject) for number, one in enumerate(plan.delegates)
         ),
+        inputs=tuple(_inputs(plan)),
+        outputs=len(plan.outputs),
     )
 
 
@@ -60,6 +76,19 @@ def _program(data: bytes, subject: str) -> Any:
     if not program.execution_plan:
         raise InvalidModel(f"{subject}: the program has no method")
     return program
+
+
+def _inputs(plan: Any) -> Iterator[Input]:
+    for place in plan.inputs:
+        tensor = plan.values[place].val
+        if not hasattr(tensor, "sizes"):
+            continue  # a number
+        order = bytes(tensor.dim_order)
+        yield Input(
+            sizes=tuple(tensor.sizes),
+            dtype=_DTYPES.get(tensor.scalar_type.name, tensor.scalar_type.name.lower()),
+            channels_last=order == bytes((0, 2, 3, 1)),
+        )
 
 
 def _instructions(plan: Any) -> tuple[Instruction, ...]:

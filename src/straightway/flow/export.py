@@ -19,6 +19,7 @@ from straightway.executorch.tensors import array_of, tensor_of
 from straightway.flow import files
 from straightway.flow.calibration import Pictures, Samples, open_data
 from straightway.flow.convert import Step, quiet
+from straightway.flow.program import map_path, settings_of
 from straightway.flow.tolerance import Check, compare
 from straightway.ir import Graph, TensorType, Value
 from straightway.remark import Remark
@@ -141,11 +142,6 @@ def _keep(done: Export) -> None:
     files.write(map_path(done.path), done.exported.lowered.map.to_json().encode())
 
 
-def map_path(path: Path) -> Path:
-    """Where a program's map stands: beside it."""
-    return path.with_name(path.name + ".json")
-
-
 def calibration_of(model: Model, asked: ExportRequest) -> Samples | None:
     """The calibration data, where the precision needs any; by the names of forward's parameters."""
     if asked.precision != "int8":
@@ -179,10 +175,11 @@ def compared(child: Child, exported: Exported, precision: Precision) -> Numbers:
     checks: list[Check] = []
     lowering_db = model_db = np.inf
     tried = variants(exported.program, VARIANTS)
+    settings = settings_of(exported.lowered.map)
     with files.scratch("program.pte", exported.lowered.data) as path:
         for inputs in tried:
             arrays = [array_of(one) for one in inputs]
-            found = child.call(runner.run(path, arrays))
+            found = child.call(runner.run(path, arrays, settings))
             want = [array_of(one) for one in eager(exported.program, inputs)]
             model = [array_of(one) for one in eager(exported.reference, inputs)]
             if len(found) != len(want):

@@ -1,8 +1,9 @@
 """Requests that compare: several models timed in turns in one process."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +14,16 @@ from straightway.run.wire import Array
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrant:
-    """One model in a race: its engine ("onnxruntime" or "litert"), its file, its inputs by name."""
+    """One model in a race: its engine, its file, its inputs by name.
+
+    Engines are "onnxruntime", "litert" and "executorch". `options` are for the engine: an ExecuTorch
+    program's settings.
+    """
 
     engine: str
     path: Path | str
     inputs: Mapping[str, Array]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def race(entrants: Sequence[Entrant], *, rounds: int = 30) -> Call[tuple[tuple[int, ...], ...]]:
@@ -35,6 +41,7 @@ def race(entrants: Sequence[Entrant], *, rounds: int = 30) -> Call[tuple[tuple[i
             "rounds": rounds,
             "entrants": [
                 {
+                    **one.options,
                     "engine": one.engine,
                     "path": str(one.path),
                     "inputs": list(one.inputs),

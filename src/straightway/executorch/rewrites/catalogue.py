@@ -1,5 +1,8 @@
 """All rewrites, in the order in which they are applied: each may make room for the next."""
 
+from collections.abc import Sequence
+
+from straightway.errors import InvalidRequest
 from straightway.executorch.rewrites import (
     attention,
     layer_norm,
@@ -19,3 +22,12 @@ REWRITES: tuple[Rewrite, ...] = (
     split.REWRITE,
     scalar.REWRITE,
 )
+
+
+def named(names: Sequence[str]) -> tuple[Rewrite, ...]:
+    """Rewrites by name, in their own order. Raises InvalidRequest for an unknown one."""
+    known = [one.name for one in REWRITES]
+    for name in names:
+        if name not in known:
+            raise InvalidRequest(f"no rewrite is called '{name}'; there are {', '.join(known)}")
+    return tuple(one for one in REWRITES if one.name in names)

@@ -167,6 +167,12 @@ def _fake(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
     return made
 
 
+def changes_of(program: ExportedProgram, rewrites: Sequence[Rewrite]) -> tuple[Change, ...]:
+    """Where rewrites would change a program."""
+    scene = Scene(program.module(check_guards=False))
+    return tuple(change for rewrite in rewrites for change in rewrite.apply(scene))
+
+
 def rewritten(
     program: ExportedProgram, rewrites: Sequence[Rewrite], *, dynamic_shapes: Any = None
 ) -> tuple[ExportedProgram, tuple[Change, ...]]:

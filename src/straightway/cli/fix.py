@@ -1,0 +1,157 @@
+"""`straightway fix`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from straightway.cli.app import (
+    Json,
+    app,
+    errors,
+    print_json,
+    print_lines,
+    progress,
+    result_console,
+)
+from straightway.cli.calibration import Calibration, Random
+from straightway.cli.export import Dtype, Int4, Int8, Int8Dynamic, precision_of
+from straightway.report.quantity import duration, plural, printable
+
+
+@app.command("fix")
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODULE:FACTORY", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="MODEL.pte", show_default=False)
+    ],
+    rule: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these rewrites; else all.")
+    ] = None,
+    dtype: Dtype = "fp32",
+    int8: Int8 = False,
+    int8_dynamic: Int8Dynamic = False,
+    int4: Int4 = False,
+    calibration: Calibration = None,
+    random: Random = 0,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Print the changes to make in the model's source, too.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Rewrite a PyTorch model for XNNPACK; keep what helps, as measured in turns, and verified."""
+    with errors(as_json=json), progress(f"fixing {model}") as step:
+        from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
+
+        require()
+        from straightway.flow.export import ExportRequest  # noqa: PLC0415
+        from straightway.flow.fix import fix  # noqa: PLC0415
+
+        asked = ExportRequest(
+            precision=precision_of(dtype, (int8, int8_dynamic, int4)),
+            calibration=calibration,
+            random=random,
+            step=step,
+        )
+        done = fix(model, output, asked, rules=tuple(rule or ()))
+    if json:
+        print_json(summary(done))
+        return
+    if done.applied:
+        result_console().print(table_of(done))
+    print_lines(*lines(done))
+    if advise:
+        print_lines(*advice(done))
+
+
+def table_of(done: Any) -> Table:
+    """Each rewrite: its promise, and its result."""
+    table = Table("rewrite", "places", "promised", "result: all against all but this", "kept")
+    for one in done.applied:
+        table.add_row(
+            one.rewrite.title,
+            str(len(one.changes)),
+            f"up to {duration(one.promise_ns)}",
+            str(one.result),
+            "yes" if one.kept else "no",
+        )
+    return table
+
+
+def lines(done: Any) -> list[str]:
+    """Before and after."""
+    from straightway.flow.fix import moved_share, transpose_ns  # noqa: PLC0415
+
+    text = []
+    for name, exported, trace in (
+        ("as it is", done.before, done.before_trace),
+        ("fixed", done.after, done.after_trace),
+    ):
+        program = exported.lowered.map
+        text.append(
+            f"{name}: {duration(trace.median_ns)}, {plural(len(program.delegates), 'partition')}, "
+            f"{plural(program.transposes, 'transpose')} of {duration(transpose_ns(trace))}, "
+            f"data movement {moved_share(trace):.1%}"
+        )
+    result = (
+        f"{done.path}: {done.ratio} of the time, in {plural(done.ratio.pairs, 'pair')} of runs; "
+        f"{done.numbers.model_db:.1f} dB signal to error against the model"
+    )
+    return [*text, result]
+
+
+def advice(done: Any) -> list[str]:
+    """The change to make in the model's own source, place by place."""
+    text = []
+    for one in done.applied:
+        if not one.kept:
+            continue
+        text.append(f"{one.rewrite.title}: {one.rewrite.advice}")
+        seen = dict.fromkeys(printable(str(change.source)) for change in one.changes)
+        text += [f"  {place}" for place in seen if place]
+    return text
+
+
+def summary(done: Any) -> dict[str, Any]:
+    """The result as plain data."""
+    from straightway.flow.fix import moved_share, transpose_ns  # noqa: PLC0415
+
+    def side(exported: Any, trace: Any) -> dict[str, Any]:
+        program = exported.lowered.map
+        return {
+            "median_ns": trace.median_ns,
+            "partitions": len(program.delegates),
+            "transposes": program.transposes,
+            "transpose_ns": transpose_ns(trace),
+            "moved_share": moved_share(trace),
+        }
+
+    return {
+        "model": done.model,
+        "output": str(done.path),
+        "before": side(done.before, done.before_trace),
+        "after": side(done.after, done.after_trace),
+        "ratio": {
+            "median": done.ratio.median,
+            "low": done.ratio.low,
+            "high": done.ratio.high,
+            "pairs": done.ratio.pairs,
+        },
+        "model_db": done.numbers.model_db,
+        "fixes": [
+            {
+                "name": one.rewrite.name,
+                "title": one.rewrite.title,
+                "advice": one.rewrite.advice,
+                "safety": one.rewrite.safety,
+                "places": [str(change.source) for change in one.changes],
+                "promise_ns": one.promise_ns,
+                "ratio": one.result.median,
+                "low": one.result.low,
+                "high": one.result.high,
+                "kept": one.kept,
+            }
+            for one in done.applied
+        ],
+    }

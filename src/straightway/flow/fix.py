@@ -1,0 +1,210 @@
+"""`fix`: rewrites of a PyTorch model, each held to what it promised, kept where it helps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from straightway.errors import Mismatch
+from straightway.executorch.capture import capture
+from straightway.executorch.exported import Exported, Recipe, lowered_again
+from straightway.executorch.model import Model, load
+from straightway.executorch.precision import before_export
+from straightway.executorch.rewrites.catalogue import REWRITES, named
+from straightway.executorch.rewrites.scene import Change, Rewrite, changes_of
+from straightway.executorch.tensors import array_of
+from straightway.flow import files
+from straightway.flow.export import ExportRequest, Numbers, calibration_of, compared, tensors_of
+from straightway.flow.program import TraceRequest, map_path, settings_of, trace
+from straightway.run.process import Child
+from straightway.run.race import Entrant, race
+from straightway.trace.join import by_category
+from straightway.trace.schema import Trace
+from straightway.trace.statistics import Ratio, paired_ratio
+from straightway.trace.taxonomy import UNACCOUNTED
+
+BUDGET_NS = 8_000_000_000
+FEWEST_ROUNDS, MOST_ROUNDS = 9, 60
+TRACED_RUNS = 12
+_OVERHEAD = ("data movement", "type conversion")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """One rewrite: where it applies, what it promised and what it brought.
+
+    `promise_ns` is what the default program spends at these places outside of the delegate or on
+    moving and converting data: the most that can be saved. `result` is the time with all rewrites
+    over the time with all but this one, in turns.
+    """
+
+    rewrite: Rewrite
+    changes: tuple[Change, ...]
+    promise_ns: float
+    result: Ratio | None
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """What `fix` did: the program before and after, their traces, and how they compare."""
+
+    model: str
+    path: Path
+    before: Exported
+    after: Exported
+    applied: tuple[Applied, ...]
+    ratio: Ratio
+    before_trace: Trace
+    after_trace: Trace
+    numbers: Numbers
+
+
+def fix(
+    model: str | Model,
+    output: str | Path,
+    request: ExportRequest | None = None,
+    *,
+    rules: Sequence[str] = (),
+) -> Fix:
+    """Lower a model as it is and with rewrites, measure in turns, keep those that help.
+
+    All that apply are tried together, since some help only beside others; then each is left out
+    once, and stays out where the program is no slower without it. Raises Mismatch where the result
+    computes other numbers, and what `export` raises.
+    """
+    asked, path = request or ExportRequest(), Path(output)
+    files.check_output(path)
+    given = load(model) if isinstance(model, str) else model
+    bench = _Bench(given, asked)
+    before = bench.lowered(())
+    tried = bench.applicable(named(rules) if rules else REWRITES)
+    traced = bench.trace(before)
+    applied = []
+    for rewrite in tried:
+        found = bench.judge(rewrite, tried)
+        applied.append(replace(found, promise_ns=promise_ns(traced, found.changes)))
+    kept = [one.rewrite for one in applied if one.kept]
+    after = bench.lowered(kept)
+    ratio = bench.race(after, before)
+    if ratio.low > 1:  # together they hurt: nothing is better than something slow
+        after, ratio = before, bench.race(before, before)
+        applied = [replace(one, kept=False) for one in applied]
+    with Child() as child:
+        numbers = compared(child, after, asked.precision)
+    done = Fix(
+        model=given.name,
+        path=path,
+        before=before,
+        after=after,
+        applied=tuple(applied),
+        ratio=ratio,
+        before_trace=traced,
+        after_trace=bench.trace(after),
+        numbers=numbers,
+    )
+    if not numbers.equal:
+        raise Mismatch(f"{given.name}: the rewritten program computes other numbers than the model")
+    files.write(path, after.lowered.data)
+    files.write(map_path(path), after.lowered.map.to_json().encode())
+    return done
+
+
+class _Bench:
+    """Lowers one model by several recipes, each once, and races them."""
+
+    def __init__(self, model: Model, asked: ExportRequest) -> None:
+        self._asked = asked
+        samples = calibration_of(model, asked)
+        self._samples = list(tensors_of(samples)) if samples is not None else []
+        self._model = before_export(model, asked.precision)
+        self._captured = capture(self._model)
+        self._reference = capture(model) if asked.precision == "int4" else self._captured
+        self._made: dict[tuple[str, ...], Exported] = {}
+
+    def lowered(self, rewrites: Sequence[Rewrite]) -> Exported:
+        """The program with these rewrites."""
+        key = tuple(one.name for one in rewrites)
+        if key not in self._made:
+            self._asked.step(f"lowering with {', '.join(key) or 'no rewrite'}")
+            recipe = Recipe(
+                precision=self._asked.precision,
+                rewrites=tuple(rewrites),
+                without=self._asked.without,
+                samples=self._samples,
+            )
+            self._made[key] = lowered_again(self._model, self._captured, recipe, self._reference)
+        return self._made[key]
+
+    def applicable(self, rewrites: Sequence[Rewrite]) -> list[Rewrite]:
+        """Those that change anything, each after those before it."""
+        names = {change.rewrite for change in changes_of(self._captured, rewrites)}
+        return [one for one in rewrites if one.name in names]
+
+    def judge(self, rewrite: Rewrite, tried: Sequence[Rewrite]) -> Applied:
+        """All rewrites against all but this one."""
+        whole = self.lowered(tried)
+        changes = tuple(one for one in whole.changes if one.rewrite == rewrite.name)
+        if len(tried) == 1:
+            result = self.race(whole, self.lowered(()))
+        else:
+            result = self.race(whole, self.lowered([one for one in tried if one is not rewrite]))
+        return Applied(
+            rewrite=rewrite, changes=changes, promise_ns=0.0, result=result, kept=result.is_faster
+        )
+
+    def race(self, first: Exported, second: Exported) -> Ratio:
+        """The first's time over the second's, measured in turns."""
+        self._asked.step("measuring in turns")
+        with (
+            files.scratch("first.pte", first.lowered.data) as one,
+            files.scratch("second.pte", second.lowered.data) as other,
+            Child() as child,
+        ):
+            entrants = [self._entrant(one, first), self._entrant(other, second)]
+            tried = child.call(race(entrants, rounds=2))
+            once_ns = sum(samples[-1] for samples in tried)
+            rounds = max(FEWEST_ROUNDS, min(MOST_ROUNDS, BUDGET_NS // max(2 * once_ns, 1)))
+            a, b = child.call(race(entrants, rounds=rounds))
+        return paired_ratio(a, b)
+
+    def _entrant(self, path: Path, exported: Exported) -> Entrant:
+        settings = settings_of(exported.lowered.map)
+        arrays = {str(k): array_of(one) for k, one in enumerate(self._model.inputs)}
+        return Entrant(
+            engine="executorch",
+            path=path,
+            inputs=arrays,
+            options={"channels_last": list(settings.channels_last)},
+        )
+
+    def trace(self, exported: Exported) -> Trace:
+        """Operator by operator."""
+        self._asked.step("tracing")
+        with files.scratch("program.pte", exported.lowered.data) as path:
+            files.write(map_path(path), exported.lowered.map.to_json().encode())
+            return trace(path, TraceRequest(runs=TRACED_RUNS))
+
+
+def promise_ns(trace_before: Trace, changes: Sequence[Change]) -> float:
+    """What the default program spends at the changed places on anything but computing inside."""
+    places = {(one.source.file, one.source.line, one.source.module) for one in changes}
+    total_ns = 0.0
+    for event in trace_before.events:
+        if event.op_index is None or event.place == UNACCOUNTED:
+            continue
+        source = trace_before.ops[event.op_index].source
+        here = (source.file, source.line, source.module) in places
+        if here and (event.place != "xnnpack" or event.category in _OVERHEAD):
+            total_ns += event.median_ns
+    return total_ns
+
+
+def transpose_ns(found: Trace) -> float:
+    """What a trace spends on transposes."""
+    return sum(e.median_ns for e in found.events if e.name.startswith("Transpose"))
+
+
+def moved_share(found: Trace) -> float:
+    """Which share of a trace is spent on moving data."""
+    moved_ns = by_category(found).get("data movement", 0.0)
+    return moved_ns / found.median_ns if found.median_ns else 0.0

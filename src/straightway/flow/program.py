@@ -1,0 +1,124 @@
+"""ExecuTorch programs: their map, their inputs, and the trace of a run here or elsewhere."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from straightway.errors import InvalidModel, InvalidRequest
+from straightway.executorch import etdump, pte, runner
+from straightway.executorch.program import Input, ProgramMap
+from straightway.executorch.runner import Settings
+from straightway.executorch.tracing import Measured, trace_of
+from straightway.flow.inputs import read_arrays
+from straightway.run.process import Child
+from straightway.run.wire import Array, dtype_named
+from straightway.trace.schema import Trace
+
+WARMUP = 2
+# What a token or an index may be without leaving a table that is not known.
+_SMALL = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRequest:
+    """How a program is traced. `etdump` is a trace made elsewhere, to be read instead of a run."""
+
+    runs: int = 20
+    threads: int = 1
+    cap: tuple[str, ...] = ()
+    inputs: Path | None = None
+    etdump: Path | None = None
+
+
+def map_path(path: Path) -> Path:
+    """Where a program's map stands: beside it."""
+    return path.with_name(path.name + ".json")
+
+
+def program_map(path: Path) -> ProgramMap:
+    """The map that `export` wrote beside a program, or what the file itself tells.
+
+    Raises InvalidModel where it is no program, or the map is of another one.
+    """
+    if not path.is_file():
+        raise InvalidRequest(f"{path}: there is no such file")
+    read = pte.read(path.read_bytes(), path.name)
+    beside = map_path(path)
+    if not beside.is_file():
+        return read
+    known = ProgramMap.from_json(beside.read_text(encoding="utf-8"))
+    if (known.instructions, known.delegates) != (read.instructions, read.delegates):
+        raise InvalidModel(f"{beside}: is the map of another program; remove it or export again")
+    return known
+
+
+def trace(path: Path, request: TraceRequest) -> Trace:
+    """Trace a program operator by operator, each joined to its line of the model."""
+    known = program_map(path)
+    if request.etdump is not None:
+        if not request.etdump.is_file():
+            raise InvalidRequest(f"{request.etdump}: there is no such file")
+        dump = etdump.read(request.etdump.read_bytes(), request.etdump.name)
+        # made elsewhere: of its clock only the unit is known
+        clock: dict[str, float | str] = {"name": "wall", "tick_ns": 1.0, "cost_ns": 0.0}
+        measured = Measured(clock=clock, versions={}, warmup=1, model=path.name, is_local=False)
+        return trace_of(known, dump, measured)
+    arrays = inputs_of(known, request.inputs)
+    settings = settings_of(known, threads=request.threads, cap=request.cap)
+    with tempfile.TemporaryDirectory(prefix="straightway-") as folder:
+        file = Path(folder) / "run.etdump"
+        with Child(measure=request.threads == 1) as child:
+            done = child.call(
+                runner.profile(
+                    path, arrays, file, runs=request.runs, warmup=WARMUP, settings=settings
+                )
+            )
+        dump = etdump.read(file.read_bytes(), path.name)
+    return trace_of(
+        known,
+        dump,
+        Measured(
+            clock=done.clock,
+            # ExecuTorch's tick is a nanosecond of a clock that may be enlarged (run/clock.c)
+            tick_ns=float(done.clock["tick_ns"]) / 1e3,
+            versions=done.versions,
+            warmup=WARMUP,
+            threads=request.threads,
+            model=path.name,
+            plain_ns=done.plain_ns,
+            traced_ns=done.traced_ns,
+        ),
+    )
+
+
+def settings_of(known: ProgramMap, *, threads: int = 1, cap: tuple[str, ...] = ()) -> Settings:
+    """How the program wants to be run."""
+    last = tuple(k for k, one in enumerate(known.inputs) if one.channels_last)
+    return Settings(threads=threads, cap=cap, channels_last=last)
+
+
+def inputs_of(known: ProgramMap, given: Path | None = None) -> list[Array]:
+    """The user's arrays in the order of the file, or seeded ones of the program's shapes."""
+    if given is None:
+        return [_seeded(one, seed) for seed, one in enumerate(known.inputs)]
+    arrays = list(read_arrays(given).values())
+    if len(arrays) != len(known.inputs):
+        raise InvalidRequest(
+            f"{given}: the program has {len(known.inputs)} inputs; got {len(arrays)}"
+        )
+    for array, one in zip(arrays, known.inputs, strict=True):
+        if array.dtype.name != one.dtype:
+            raise InvalidRequest(
+                f"{given}: an input is {one.dtype}{list(one.sizes)}; got {array.dtype}"
+            )
+    return arrays
+
+
+def _seeded(one: Input, seed: int) -> Array:
+    dtype = dtype_named(one.dtype)
+    generator = np.random.default_rng(seed)
+    if dtype.kind == "f" or one.dtype == "bfloat16":
+        return generator.standard_normal(one.sizes).astype(dtype)
+    return generator.integers(0, _SMALL, one.sizes).astype(dtype)

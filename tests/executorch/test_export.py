@@ -1,0 +1,189 @@
+"""A model becomes a program that computes the same; what it holds is told."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch_models  # noqa: E402
+
+from straightway.errors import InvalidModel, InvalidRequest, Unsupported  # noqa: E402
+from straightway.executorch import etdump, pte  # noqa: E402
+from straightway.executorch.exported import (  # noqa: E402
+    Recipe,
+    eager,
+    export as lower_model,
+)
+from straightway.executorch.model import load, made  # noqa: E402
+from straightway.executorch.program import ProgramMap  # noqa: E402
+from straightway.executorch.tensors import array_of  # noqa: E402
+from straightway.flow.export import ExportRequest, compared, export  # noqa: E402
+from straightway.flow.program import TraceRequest, program_map, trace  # noqa: E402
+from straightway.run.process import Child  # noqa: E402
+from straightway.trace.join import joined_share  # noqa: E402
+from straightway.trace.schema import Trace  # noqa: E402
+
+
+def test_what_is_delegated_and_what_not_and_why(small):
+    found = small.lowered.map
+    outside = [op for op in found.ops if op.partition is None]
+    assert [op.target for op in outside if "layer_norm" in op.target] == ["native_layer_norm.out"]
+    norm = next(op for op in outside if "layer_norm" in op.target)
+    assert "no rule" in norm.reason
+    assert norm.source.module == "norm"
+    assert norm.source.file.endswith("torch_models.py")
+    assert "self.norm(x)" in norm.source.code
+    assert {op.partition for op in found.ops} == {None, 0, 1}
+
+
+def test_the_map_survives_json(small):
+    found = small.lowered.map
+    assert ProgramMap.from_json(found.to_json()) == found
+    with pytest.raises(InvalidModel, match="damaged"):
+        ProgramMap.from_json("{}")
+
+
+def test_layout_transposes_are_counted(small):
+    found = small.lowered.map
+    assert found.inserted_transposes == sum(
+        node.permutation in {(0, 2, 3, 1), (0, 3, 1, 2)}
+        for d in found.delegates
+        for node in d.nodes
+    )
+    assert found.inserted_transposes >= 4
+
+
+def test_export_profile_and_join(tmp_path):
+    path = tmp_path / "small.pte"
+    done = export(made("small", torch_models.small), path)
+    assert done.numbers.equal
+    assert done.numbers.model_db > 100
+    assert program_map(path) == done.exported.lowered.map
+    found = trace(path, TraceRequest(runs=3))
+    assert Trace.from_json(found.to_json()) == found
+    assert joined_share(found) > 0.99
+    causes = [event.cause for event in found.events if event.name.startswith("Transpose")]
+    assert causes
+    assert all("NHWC" in cause for cause in causes)
+    assert any("layer_norm" in cause for cause in causes)
+    names = [
+        found.ops[event.op_index].source.module for event in found.events if "IGEMM" in event.name
+    ]
+    assert names == ["first", "second"]
+
+
+def test_a_program_without_a_map_is_traced_by_its_nodes(tmp_path, small):
+    path = tmp_path / "foreign.pte"
+    path.write_bytes(small.lowered.data)
+    found = trace(path, TraceRequest(runs=2))
+    assert joined_share(found) > 0.9
+    assert "CONV_2D" in {op.kind for op in found.ops}
+
+
+@pytest.mark.parametrize("precision", ["fp16", "int8", "int8-dynamic", "int4"])
+def test_precisions(precision):
+    module = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
+    model = made("net", lambda: (module.eval(), (torch.randn(2, 64),)))
+    done = lower_model(model, Recipe(precision=precision, samples=[model.inputs]))
+    with Child() as child:
+        numbers = compared(child, done, precision)
+    assert numbers.equal
+    assert numbers.model_db > 20
+    assert all(op.partition is not None for op in done.lowered.map.ops if "linear" in op.target)
+
+
+def test_open_dimensions_are_compared_at_another_size():
+    done = lower_model(made("open", torch_models.open_batch), Recipe())
+    with Child() as child:
+        numbers = compared(child, done, "fp32")
+    shapes = {check.shape for check in numbers.checks}
+    assert numbers.equal
+    assert len(shapes) == 2
+
+
+def test_softmax_of_an_image_is_right_without_asking():
+    done = lower_model(made("image", torch_models.softmax_of_image), Recipe())
+    with Child() as child:
+        assert compared(child, done, "fp32").equal
+    (want,) = eager(done.reference, done.model.inputs)
+    assert array_of(want).shape == (1, 2, 5, 6)
+
+
+def test_int8_without_data_is_refused_with_an_example(tmp_path):
+    with pytest.raises(InvalidRequest, match="--calibration"):
+        export(
+            made("small", torch_models.small), tmp_path / "x.pte", ExportRequest(precision="int8")
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_branches_on_data_is_refused_with_its_line(tmp_path):
+    with pytest.raises(Unsupported, match=r"torch_models.py:\d+.*\n.*torch.where"):
+        export(made("branch", torch_models.branch), tmp_path / "x.pte")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("nowhere:small", "nowhere"),
+        ("torch_models:absent", "no 'absent'"),
+        ("torch_models:nothing", "returned int"),
+        ("weights.pth", "checkpoint"),
+        ("absent.pt2", "no such file"),
+        ("plain", "neither"),
+    ],
+)
+def test_what_is_no_model_is_told(given, said):
+    with pytest.raises(InvalidRequest, match=said):
+        load(given)
+
+
+def test_a_saved_program_is_read_and_a_malicious_one_not(tmp_path):
+    module, inputs = torch_models.parts()
+    path = tmp_path / "parts.pt2"
+    torch.export.save(torch.export.export(module, inputs), path)
+    assert load(str(path)).inputs[0].shape == (2, 4, 5, 6)
+    evil = tmp_path / "evil.pt2"
+    torch.save({"weights": _Evil(tmp_path / "mark")}, evil)
+    with pytest.raises(InvalidModel, match="would call"):
+        load(str(evil))
+    assert not (tmp_path / "mark").exists()
+    broken = tmp_path / "broken.pt2"
+    broken.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(InvalidModel):
+        load(str(broken))
+
+
+class _Evil:
+    def __init__(self, mark):
+        self.mark = str(mark)
+
+    def __reduce__(self):
+        return (open, (self.mark, "w"))
+
+
+def test_damaged_files_are_told(tmp_path, small):
+    data = small.lowered.data
+    for bad, said in (
+        (b"nothing", "no ExecuTorch program"),
+        (data[:4] + b"ET99" + data[8:], "of version ET99"),
+        (data[: len(data) // 4], ""),
+    ):
+        with pytest.raises(InvalidModel, match=said):
+            pte.read(bad, "bad.pte")
+    with pytest.raises(InvalidModel, match="no ETDump"):
+        etdump.read(b"nothing at all", "bad.etdump")
+    cut = (1000).to_bytes(4, "little") + b"\0" * 4 + b"ED00" + b"\0" * 20
+    with pytest.raises(InvalidModel, match="cut off"):
+        etdump.read(cut, "cut.etdump")
+
+
+def test_a_map_of_another_program_is_refused(tmp_path, small):
+    path = tmp_path / "other.pte"
+    path.write_bytes(small.lowered.data)
+    other = json.loads(small.lowered.map.to_json())
+    other["instructions"] = other["instructions"][:-1]
+    (tmp_path / "other.pte.json").write_text(json.dumps(other))
+    with pytest.raises(InvalidModel, match="another program"):
+        program_map(path)

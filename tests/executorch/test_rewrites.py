@@ -1,0 +1,75 @@
+"""Each rewrite computes the same, where it applies; where it does not, nothing changes."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch_models  # noqa: E402
+
+from straightway.executorch.capture import capture  # noqa: E402
+from straightway.executorch.model import made  # noqa: E402
+from straightway.executorch.rewrites import (  # noqa: E402
+    attention,
+    layer_norm,
+    projections,
+    scalar,
+    softmax_axis,
+    split,
+)
+from straightway.executorch.rewrites.scene import rewritten  # noqa: E402
+
+CASES = [
+    (attention.REWRITE, torch_models.attention, 1),
+    (attention.REWRITE, torch_models.causal_attention, 1),
+    (layer_norm.REWRITE, torch_models.small, 1),
+    (projections.REWRITE, torch_models.attention, 1),
+    (split.REWRITE, torch_models.parts, 3),
+    (scalar.REWRITE, torch_models.small, 2),
+    (softmax_axis.REWRITE, torch_models.softmax_of_image, 1),
+]
+
+
+def program_of(factory):
+    return capture(made(factory.__name__, factory))
+
+
+@pytest.mark.parametrize(("rewrite", "factory", "places"), CASES)
+def test_the_rewritten_program_computes_the_same(rewrite, factory, places):
+    program = program_of(factory)
+    changed, changes = rewritten(program, [rewrite])
+    assert len(changes) == places
+    inputs = program.example_inputs[0]
+    want, got = program.module()(*inputs), changed.module()(*inputs)
+    assert torch.allclose(want, got, atol=1e-5 * float(want.abs().max()))
+    assert all(change.source.line for change in changes)
+
+
+def test_attention_stays_where_a_row_may_be_masked_whole():
+    class Masked(torch.nn.Module):
+        def forward(self, q, mask):
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+    module = Masked().eval()
+    q, mask = torch.randn(1, 2, 4, 8), torch.ones(4, 4, dtype=torch.bool)
+    program = capture(made("masked", lambda: (module, (q, mask))))
+    unchanged, changes = rewritten(program, [attention.REWRITE])
+    assert not changes
+    assert unchanged is program
+
+
+def test_a_constant_mask_without_empty_rows_is_added():
+    kept = torch.ones(4, 4, dtype=torch.bool).tril()
+
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", kept)
+
+        def forward(self, q):
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=self.mask)
+
+    program = capture(made("masked", lambda: (Masked().eval(), (torch.randn(1, 2, 4, 8),))))
+    changed, changes = rewritten(program, [attention.REWRITE])
+    assert len(changes) == 1
+    inputs = program.example_inputs[0]
+    assert torch.allclose(program.module()(*inputs), changed.module()(*inputs), atol=1e-6)

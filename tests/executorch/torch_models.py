@@ -1,0 +1,101 @@
+"""Factories of small models, as `export` takes them."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.batch = nn.BatchNorm2d(8)
+        self.norm = nn.LayerNorm(12)
+        self.second = nn.Conv2d(8, 8, 3, padding=1)
+        self.last = nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = self.batch(torch.relu(self.first(x)))
+        x = self.norm(x)
+        x = self.second(x * 2 + 1)
+        return self.last(x).softmax(-1)
+
+
+class Attention(nn.Module):
+    def __init__(self, size=16, heads=2, causal=False):
+        super().__init__()
+        self.packed = nn.Linear(size, 3 * size)
+        self.out = nn.Linear(size, size)
+        self.heads, self.causal = heads, causal
+
+    def forward(self, x):
+        batch, steps, size = x.shape
+        packed = self.packed(x).reshape(batch, steps, 3, self.heads, size // self.heads)
+        q, k, v = packed.permute(2, 0, 3, 1, 4).unbind(0)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.out(y.transpose(1, 2).reshape(batch, steps, size))
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+
+class SoftmaxOfImage(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 2, 1)
+
+    def forward(self, x):
+        return self.second(self.first(x).softmax(-1))
+
+
+class Parts(nn.Module):
+    def forward(self, x):
+        a, b = x.chunk(2, dim=1)
+        return a * b[:, 1] + x.select(1, -1).unsqueeze(1)
+
+
+def _made(module, *shape):
+    torch.manual_seed(0)
+    return module.eval(), (torch.randn(*shape),)
+
+
+def small():
+    torch.manual_seed(0)
+    module = Small()
+    module.batch.running_mean.uniform_(-0.3, 0.3)
+    module.batch.running_var.uniform_(0.5, 1.5)
+    return _made(module, 1, 3, 10, 12)
+
+
+def attention():
+    return _made(Attention(), 2, 6, 16)
+
+
+def causal_attention():
+    return _made(Attention(causal=True), 1, 6, 16)
+
+
+def branch():
+    return _made(Branch(), 2, 3)
+
+
+def softmax_of_image():
+    return _made(SoftmaxOfImage(), 1, 3, 5, 6)
+
+
+def parts():
+    return _made(Parts(), 2, 4, 5, 6)
+
+
+def open_batch():
+    module = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    batch = torch.export.Dim("batch", min=1, max=16)
+    return module, (torch.randn(4, 8),), ({0: batch},)
+
+
+def nothing():
+    return 3
