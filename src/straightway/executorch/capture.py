@@ -10,7 +10,7 @@ from straightway.errors import InvalidModel, StraightwayError, Unsupported
 from straightway.executorch.model import Model, first_line
 
 _USER_CODE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-_LIBRARIES = ("/torch/", "/torchao/", "/executorch/", "/importlib/", "<frozen", "/straightway/")
+_LIBRARIES = ("/torch/", "/torchao/", "/executorch/", "/importlib/", "<", "/straightway/")
 # What torch's message holds, and what usually helps.
 _REMEDIES = (
     (

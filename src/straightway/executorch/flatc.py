@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import executorch
+import executorch.exir
 
 from straightway.errors import InvalidModel, ToolFailed
 
-PACKAGE = Path(executorch.__path__[0])
+# `executorch` itself is a namespace, to which a folder of that name on the path belongs, too.
+PACKAGE = Path(executorch.exir.__file__).parent.parent
 _FLATC = PACKAGE / "data" / "bin" / "flatc"
 _TIMEOUT_S = 300
 # flatc prints infinite numbers bare, which JSON has no word for.

@@ -9,12 +9,12 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-import executorch
+import executorch.exir
 import torch
 
 from straightway.errors import InvalidRequest, ToolFailed
 
-_LIBRARIES = Path(executorch.__path__[0]) / "lib"
+_LIBRARIES = Path(executorch.exir.__file__).parent.parent / "lib"
 # struct cpuinfo_x86_isa of cpuinfo.h, one byte each, as built for x86-64.
 _NAMES = """rdtscp rdpid sysenter msr clzero clflush clflushopt mwait mwaitx fxsave xsave three_d_now
     three_d_now_plus prefetch prefetchw prefetchwt1 sse3 ssse3 sse4_1 sse4_2 sse4a misaligned_sse avx
