@@ -82,7 +82,9 @@ def test_closing_forgets_what_is_pending(tmp_path):
 
 
 def test_engines_are_checked():
-    with pytest.raises(InvalidRequest, match="engines are onnxruntime, litert; got tensorflow"):
+    with pytest.raises(
+        InvalidRequest, match="engines are onnxruntime, litert, executorch; got tensorflow"
+    ):
         Child(engines=["tensorflow"])
 
 

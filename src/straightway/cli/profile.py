@@ -112,7 +112,7 @@ def lines(trace: Any) -> list[str]:
 
 def operator_table(trace: Any, count: int) -> Table:
     """The events that took longest; with the model's line where the trace has it."""
-    sourced = any(op.source.file for op in trace.ops)
+    sourced = any(op.file for op in trace.ops)
     columns = ["operator", "kernel", "place", "category", "time µs", "share"]
     table = Table(*columns, *(["in the model"] if sourced else []))
     for event in sorted(trace.events, key=lambda e: -e.median_ns)[:count]:
@@ -136,6 +136,6 @@ def line_of(trace: Any, event: Any) -> str:
     """The module and line that an event stands for, and what forces it."""
     if event.op_index is None:
         return ""
-    source = trace.ops[event.op_index].source
-    line = f"{Path(source.file).name}:{source.line}" if source.file else ""
-    return " ".join(part for part in (source.module, line, event.cause) if part)
+    op = trace.ops[event.op_index]
+    line = f"{Path(op.file).name}:{op.line}" if op.file else ""
+    return " ".join(part for part in (op.module, line, event.cause) if part)

@@ -88,7 +88,10 @@ def _op(index: int, op: EdgeOp) -> Op:
         name=op.name,
         inputs=tensors(op.inputs),
         outputs=tensors(op.outputs),
-        source=op.source,
+        file=op.source.file,
+        line=op.source.line,
+        code=op.source.code,
+        module=op.source.module,
     )
 
 

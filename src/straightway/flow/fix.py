@@ -192,8 +192,8 @@ def promise_ns(trace_before: Trace, changes: Sequence[Change]) -> float:
     for event in trace_before.events:
         if event.op_index is None or event.place == UNACCOUNTED:
             continue
-        source = trace_before.ops[event.op_index].source
-        here = (source.file, source.line, source.module) in places
+        op = trace_before.ops[event.op_index]
+        here = (op.file, op.line, op.module) in places
         if here and (event.place != "xnnpack" or event.category in _OVERHEAD):
             total_ns += event.median_ns
     return total_ns

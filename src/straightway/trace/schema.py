@@ -6,13 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from straightway.errors import InvalidRequest
-from straightway.ir.source import Source
 from straightway.trace.statistics import Spread, median
 from straightway.trace.taxonomy import UNACCOUNTED, Category, category
 
 FORMAT = "straightway-trace"
 VERSION = 1
-NOWHERE = Source()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +26,8 @@ class Tensor:
 class Op:
     """One op of the model that ran: its TFLite, ONNX or ATen name, and its operands.
 
-    `source` is the line of the user's model, where the file itself can tell.
+    `file`, `line`, `code` and `module` say where the user's model has it, where the runtime's file can
+    tell.
     """
 
     index: int
@@ -36,7 +35,10 @@ class Op:
     name: str = ""
     inputs: tuple[Tensor, ...] = ()
     outputs: tuple[Tensor, ...] = ()
-    source: Source = NOWHERE
+    file: str = ""
+    line: int = 0
+    code: str = ""
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +176,7 @@ def _op(data: Mapping[str, Any]) -> Op:
         side: tuple(Tensor(**{**tensor, "shape": tuple(tensor["shape"])}) for tensor in data[side])
         for side in ("inputs", "outputs")
     }
-    return Op(**{**data, **operands, "source": Source(**data.get("source", {}))})
+    return Op(**{**data, **operands})
 
 
 def unaccounted(event_id: int, total_ns: float, operator_ns: float) -> Event:
