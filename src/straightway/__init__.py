@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from straightway.flow.compare import Comparison
     from straightway.flow.convert import Conversion
     from straightway.flow.deploy import Deployment
+    from straightway.flow.export import Export
+    from straightway.flow.fix import Fix
     from straightway.flow.quantize import Quantization
     from straightway.flow.verify import Verification
+    from straightway.trace.difference import Difference
     from straightway.trace.schema import Trace
 
 __version__ = "0.1.0"
@@ -46,6 +49,8 @@ __all__ = [
     "compare",
     "convert",
     "deploy",
+    "export",
+    "fix",
     "profile",
     "quantize",
     "verify",
@@ -113,10 +118,10 @@ def quantize(model: str | Path, output: str | Path | None = None, **options: Any
     return run(model, output, request_of(options))
 
 
-def compare(a: str | Path, b: str | Path, **options: Any) -> "Comparison":
-    """Say which of two quantizations is nearer to the float model that both were made of.
+def compare(a: str | Path, b: str | Path, **options: Any) -> "Comparison | Difference":
+    """Say which of two quantizations is nearer to the float model, or how two traces differ.
 
-    `a`, `b`: ONNX or TFLite files. `options`: `reference` (the float ONNX model), `calibration` or
+    `a`, `b`: ONNX or TFLite files, or two traces of `profile` (no options). `options`: `reference` (the float ONNX model), `calibration` or
     `random` as for `quantize`, `samples`, `max_drop_db`, `dims`, `shapes`.
     """
     from straightway.flow.compare import compare as run, request_of  # noqa: PLC0415
@@ -144,3 +149,35 @@ def profile(model: str | Path, *, runs: int = 30, threads: int = 1, **options: A
     from straightway.flow.profile import profile as run  # noqa: PLC0415
 
     return run(Path(model), request_of(options), runs=runs, threads=threads)
+
+
+def export(model: str, output: str | Path, **options: Any) -> "Export":
+    """Export a PyTorch model (MODULE:FACTORY or a .pt2) as an ExecuTorch program, verified.
+
+    `options`: `precision` "fp32", "fp16", "int8", "int8-dynamic" or "int4"; `calibration` or `random`
+    for "int8", as for `quantize`; `fixes` (all rewrites), `without` (configurations of XNNPACK's
+    partitioner), `verify`.
+
+    Raises Unsupported where torch or ExecuTorch can't, Mismatch, InvalidRequest, and ToolFailed
+    without the extra.
+    """
+    from straightway.executorch.installed import require  # noqa: PLC0415
+
+    require()
+    from straightway.flow.export import ExportRequest, export as run  # noqa: PLC0415
+
+    return run(model, output, ExportRequest(**options))
+
+
+def fix(model: str, output: str | Path, *, rules: tuple[str, ...] = (), **options: Any) -> "Fix":
+    """Rewrite a PyTorch model for XNNPACK, measure each rewrite, keep what helps, verified.
+
+    `rules` names rewrites; else all are tried. `options` as for `export`.
+    """
+    from straightway.executorch.installed import require  # noqa: PLC0415
+
+    require()
+    from straightway.flow.export import ExportRequest  # noqa: PLC0415
+    from straightway.flow.fix import fix as run  # noqa: PLC0415
+
+    return run(model, output, ExportRequest(**options), rules=rules)

@@ -21,15 +21,16 @@ from straightway.cli.app import (
     result_console,
 )
 from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
-from straightway.report.quantity import plural, printable
+from straightway.report.quantity import duration, plural, printable
+from straightway.trace.difference import Difference
 
 MOST_ROWS = 20
 
 
 @app.command("compare")
 def command(
-    a: Annotated[Path, typer.Argument(metavar="A", show_default=False)],
-    b: Annotated[Path, typer.Argument(metavar="B", show_default=False)],
+    a: Annotated[str, typer.Argument(metavar="A", show_default=False)],
+    b: Annotated[Path | None, typer.Argument(metavar="[B]", show_default=False)] = None,
     reference: Annotated[
         Path | None,
         typer.Option("--reference", metavar="FLOAT.onnx", help="The model that both were made of."),
@@ -44,12 +45,29 @@ def command(
         float | None,
         typer.Option(metavar="DB", help="Exit with 1 where an output of B is farther by more dB."),
     ] = None,
+    fixes: Annotated[
+        bool, typer.Option("--fixes", help="Of a PyTorch model: with all rewrites.")
+    ] = False,
     dim: Dims = None,
     shape: Shapes = None,
     json: Json = False,
 ) -> None:
-    """Compare two quantizations of one model with it, output by output and node by node."""
-    with errors(as_json=json), progress(f"comparing {a.name} with {b.name}") as step:
+    """Compare two quantizations of one model, two traces, or a PyTorch model's two ways to a CPU.
+
+    Two quantizations (.onnx or .tflite) are compared with the float model, output by output; two
+    traces of `profile` operator by operator. MODULE:FACTORY alone goes to ExecuTorch, and through
+    ONNX to LiteRT.
+    """
+    with errors(as_json=json), progress(f"comparing {a}") as step:
+        if b is None:
+            from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
+
+            require()
+            from straightway.flow.routes import routes  # noqa: PLC0415
+
+            both = routes(a, fixes=fixes, step=step)
+            show_routes(both, as_json=json)
+            return
         from straightway.flow.compare import CompareRequest, compare  # noqa: PLC0415 - after --help
 
         request = CompareRequest(
@@ -64,12 +82,54 @@ def command(
             step=step,
         )
         found = compare(a, b, request)
+    if isinstance(found, Difference):
+        show_difference(found, ("A", "B"), as_json=json)
+        return
     if json:
         print_json(summary(found))
     else:
         show(found)
     if found.fails:
         raise typer.Exit(1)
+
+
+def show_difference(found: Difference, names: tuple[str, str], *, as_json: bool) -> None:
+    """Two traces, row by row."""
+    if as_json:
+        print_json(asdict(found))
+        return
+    console = result_console()
+    for title, rows in (
+        ("category", found.categories),
+        ("in the model", found.places),
+        ("operator", found.operators),
+    ):
+        table = Table(title, *(f"{name} µs" for name in names), f"{names[1]} / {names[0]}")
+        for row in rows[:MOST_ROWS]:
+            ratio = "" if row.ratio is None else str(row.ratio)
+            times = (f"{row.a_ns / 1e3:.1f}", f"{row.b_ns / 1e3:.1f}")
+            table.add_row(printable(row.name, 60), *times, ratio)
+        console.print(table)
+    print_lines(f"whole: {duration(found.a_ns)}, {duration(found.b_ns)}: {found.whole}")
+
+
+def show_routes(both: Any, *, as_json: bool) -> None:
+    """A model's two ways."""
+    if as_json:
+        print_json(
+            {
+                "model": both.model,
+                "ratio": asdict(both.ratio),
+                "apart_db": both.apart_db,
+                "difference": asdict(both.difference),
+            }
+        )
+        return
+    show_difference(both.difference, ("ExecuTorch", "LiteRT"), as_json=False)
+    print_lines(
+        f"{both.model}, in {plural(both.ratio.pairs, 'pair')} of runs in turns: LiteRT takes "
+        f"{both.ratio} of ExecuTorch's time; outputs {both.apart_db:.1f} dB apart"
+    )
 
 
 def summary(found: Any) -> dict[str, Any]:

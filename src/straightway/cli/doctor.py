@@ -12,6 +12,8 @@ NEEDED = ("straightway", "numpy", "onnx", "onnx_ir", "onnxruntime", "ai-edge-lit
 EXTRAS = (
     ("pillow", "to calibrate on pictures: pip install 'straightway[images]'"),
     ("tflite-micro", "to run int8 files as Cortex-M does: pip install 'straightway[mcu]'"),
+    ("executorch", "to export PyTorch models: pip install 'straightway[executorch]'"),
+    ("torch", "to export PyTorch models: pip install 'straightway[executorch]'"),
     ("ethos-u-vela", "to compile for Ethos-U: pip install 'straightway[npu]'"),
 )
 

@@ -21,6 +21,8 @@ from straightway.quant.branch import branches
 from straightway.run import ort
 from straightway.run.process import Child
 from straightway.tflite.read import is_tflite
+from straightway.trace.difference import Difference, difference
+from straightway.trace.schema import FORMAT, Trace
 
 Verdict = Literal["a", "b", "same", "mixed"]
 SAMPLES = 16
@@ -30,6 +32,7 @@ SAMPLES_INSIDE = 4
 CLEAR = 2.0
 # differences below are none, however sure
 LEAST_DB = 0.1
+_HEAD_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,25 +127,31 @@ def request_of(options: Mapping[str, object]) -> CompareRequest:
         raise InvalidRequest(f"compare: {error}") from error
 
 
-def compare(a: str | Path, b: str | Path, request: CompareRequest) -> Comparison:
-    """Compare two files of one kind; today those are models, ONNX or TFLite.
+def compare(a: str | Path, b: str | Path, request: CompareRequest) -> "Comparison | Difference":
+    """Compare two files of one kind: quantized models, ONNX or TFLite, or two traces.
 
     Raises InvalidRequest, InvalidModel, Mismatch where a file is another model's, ToolFailed.
     """
     paths = Path(a), Path(b)
     kinds = [kind_of(path) for path in paths]
+    if kinds == ["trace", "trace"]:
+        first, second = (Trace.from_json(path.read_text(encoding="utf-8")) for path in paths)
+        return difference(first, second)
     if kinds != ["model", "model"]:
         odd = paths[kinds[0] == "model"]
         raise InvalidRequest(
-            f"{odd}: is no model; compare takes two quantized models, .onnx or .tflite"
+            f"{odd}: compare takes two quantized models, .onnx or .tflite, or two traces of `profile`"
         )
     return _models(paths, request)
 
 
 def kind_of(path: Path) -> str:
-    """What a file is: "model" or "data"; raises InvalidRequest where there is none."""
+    """What a file is: "model", "trace" or "data"; raises InvalidRequest where there is none."""
     if not path.is_file():
         raise InvalidRequest(f"{path}: there is no such file")
+    with path.open("rb") as file:
+        if FORMAT.encode() in file.read(_HEAD_BYTES):
+            return "trace"
     known = is_tflite(path) or path.suffix.lower() not in (".json", ".npz", ".npy", ".txt", ".html")
     return "model" if known else "data"
 

@@ -20,6 +20,7 @@ from straightway.onnx_io.weights import Mappings
 STACK_TRACE = "pkg.torch.onnx.stack_trace"
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in .*(?:\n\s+(?P<code>.+))?')
+LIBRARY = re.compile(r"[/\\]torch[/\\](nn|onnx|export|fx|utils|_\w+)[/\\]")
 
 
 def ingest(path: Path, request: ShapeRequest | None = None) -> Graph:
@@ -231,8 +232,9 @@ def _producers(node: onnx_ir.Node) -> list[onnx_ir.Node]:
 
 
 def source_of(node: onnx_ir.Node, name: str) -> Source:
-    """Read where a node comes from: PyTorch's exporter keeps the innermost frame of the model."""
+    """Read where a node comes from: the innermost frame of the model, not of torch's own layers."""
     frames = list(FRAME.finditer(node.metadata_props.get(STACK_TRACE, "")))
+    frames = [frame for frame in frames if not LIBRARY.search(frame["file"])] or frames
     scopes = re.findall(r"'([^']*)'", node.metadata_props.get(NAME_SCOPES, ""))
     place: dict[str, Any] = {}
     if frames:

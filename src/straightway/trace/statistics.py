@@ -1,6 +1,6 @@
 """Medians and spreads of timing samples: robust, because a busy machine only ever adds time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -83,12 +83,35 @@ def paired_ratio(first: Sequence[float], second: Sequence[float]) -> Ratio:
     A bootstrap of the median (Efron 1979) with a fixed seed. Raises ValueError without pairs.
     """
     ratios = [a / b for a, b in zip(first, second, strict=True) if b > 0]
+    return _bootstrapped(median(ratios), len(ratios), lambda pick: median(pick(ratios)))
+
+
+def ratio_of_medians(first: Sequence[float], second: Sequence[float]) -> Ratio:
+    """Compare samples of two runs that were not taken in turns: each is resampled on its own.
+
+    What changed on the machine between the two runs is not in the interval. Raises ValueError where
+    one has no samples, or the second's median is not above 0.
+    """
+    below = median(second)
+    if below <= 0:
+        raise ValueError(f"a ratio needs a second time above 0; got {below}")
+    return _bootstrapped(
+        median(first) / below,
+        min(len(first), len(second)),
+        lambda pick: median(pick(first)) / max(median(pick(second)), 1e-9),
+    )
+
+
+def _bootstrapped(
+    found: float, pairs: int, again: "Callable[[Callable[[Sequence[float]], list[float]]], float]"
+) -> Ratio:
     generator = Random(0)  # noqa: S311 - resampling, no secret
-    medians = [median(generator.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES)]
+
+    def pick(samples: Sequence[float]) -> list[float]:
+        return generator.choices(samples, k=len(samples))
+
+    estimates = [again(pick) for _ in range(RESAMPLES)]
     tail = (1 - _CONFIDENCE) / 2
     return Ratio(
-        median=median(ratios),
-        low=quantile(medians, tail),
-        high=quantile(medians, 1 - tail),
-        pairs=len(ratios),
+        median=found, low=quantile(estimates, tail), high=quantile(estimates, 1 - tail), pairs=pairs
     )

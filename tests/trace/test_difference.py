@@ -1,0 +1,76 @@
+"""Two traces are compared row by row; what is inside the noise is no difference."""
+
+import pytest
+
+from straightway.trace.difference import difference
+from straightway.trace.schema import Event, Op, Run, Trace
+from straightway.trace.statistics import paired_ratio, ratio_of_medians
+
+RUN = Run(device="here", runtime="LiteRT", clock="thread CPU", warmup=1, runs=9)
+NOISE = (1.0, 1.02, 0.99, 1.01, 0.98, 1.0, 1.03, 0.97, 1.01)
+
+
+def trace_of(kind, scale, *, extra=0.0):
+    def samples(base):
+        return tuple(base * one for one in NOISE)
+
+    events = [
+        Event(
+            id=0,
+            name="conv",
+            kind=kind,
+            op_index=0,
+            place="builtin",
+            samples_ns=samples(1000 * scale),
+        ),
+        Event(id=1, name="add", kind="ADD", op_index=1, place="builtin", samples_ns=samples(100)),
+    ]
+    if extra:
+        events.append(
+            Event(id=2, name="turn", kind="TRANSPOSE", place="builtin", samples_ns=samples(extra))
+        )
+    ops = (
+        Op(index=0, kind=kind, file="net.py", line=3, module="first"),
+        Op(index=1, kind="ADD", file="net.py", line=4),
+    )
+    whole = tuple((1100 * scale + extra) * one for one in NOISE)
+    return Trace(run=RUN, events=tuple(events), total_ns=whole, ops=ops)
+
+
+def test_lines_of_the_model_join_two_runtimes():
+    found = difference(
+        trace_of("CONV_2D", 1.0, extra=400.0), trace_of("aten.convolution.default", 0.5)
+    )
+    rows = {row.name: row for row in found.places}
+    assert rows["first net.py:3"].ratio.median == pytest.approx(0.5)
+    assert rows["first net.py:3"].ratio.is_faster
+    assert not rows["net.py:4"].ratio.is_clear
+    assert rows["turn"].ratio is None
+    assert rows["turn"].gain_ns == pytest.approx(400.0)
+    assert [row.name for row in found.categories][:2] == ["convolution", "data movement"]
+    assert {row.name for row in found.operators} == {
+        "CONV_2D",
+        "aten.convolution.default",
+        "ADD",
+        "TRANSPOSE",
+    }
+
+
+def test_a_trace_differs_not_from_itself():
+    one = trace_of("CONV_2D", 1.0)
+    found = difference(one, one)
+    assert not found.whole.is_clear
+    assert found.whole.low <= 1 <= found.whole.high
+    assert "no difference" in str(found.whole)
+
+
+def test_pairs_remove_what_hits_both():
+    drift = [1.0, 5.0, 2.0, 9.0, 3.0, 7.0, 4.0, 8.0, 6.0]
+    first = [0.9 * a * b for a, b in zip(drift, NOISE)]
+    assert paired_ratio(first, drift).is_faster
+    assert not ratio_of_medians(first, drift).is_clear
+
+
+def test_ratios_need_times():
+    with pytest.raises(ValueError, match="above 0"):
+        ratio_of_medians([1.0], [0.0])
