@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from straightway.tflite.rows import ROWS
 DOCS = Path(generate.__file__).parent
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHELL_TIMEOUT_S = 60
+# several exports, seconds each
+EXPORTS_S = 600
 # all operators' samples in all types, on a busy machine
 WHOLE_TABLE_S = 600
 
@@ -24,7 +27,7 @@ def blocks(page):
     return BLOCK.findall((DOCS / page).read_text())
 
 
-def run_shell(command):
+def run_shell(command, timeout_s=SHELL_TIMEOUT_S):
     """Run as a reader would, with the programs of this environment on the path."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -32,7 +35,7 @@ def run_shell(command):
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=SHELL_TIMEOUT_S,
+        timeout=timeout_s,
         check=False,
     )
     assert done.returncode == 0, f"{command}{done.stdout}{done.stderr}"
@@ -50,6 +53,18 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
             exec(compile(code, "tutorial.md", "exec"), names)  # noqa: S102 - the page's own code
     assert "<html" in Path("deployed/report.html").read_text()
     assert not Path("broken.tflite").exists()
+
+
+@pytest.mark.skipif(find_spec("executorch") is None, reason="executorch is not installed")
+@pytest.mark.timeout(EXPORTS_S)
+def test_the_page_on_pytorch_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for language, code in blocks("pytorch.md"):
+        if language == "sh":
+            run_shell(code, EXPORTS_S)
+        else:
+            exec(compile(code, "pytorch.md", "exec"), {})  # noqa: S102 - the page's own code
+    assert Path("fixed.pte").read_bytes()[4:8] == b"ET12"
 
 
 @pytest.mark.timeout(WHOLE_TABLE_S)

@@ -74,3 +74,15 @@ def test_pairs_remove_what_hits_both():
 def test_ratios_need_times():
     with pytest.raises(ValueError, match="above 0"):
         ratio_of_medians([1.0], [0.0])
+
+
+def test_a_projection_changes_products_alone():
+    from straightway.trace.projection import project
+
+    trace = trace_of("CONV_2D", 1.0, extra=400.0)
+    found = project(trace, 4.0)
+    assert found.total_ns == pytest.approx(trace.median_ns - 750.0)
+    assert found.moved_share == pytest.approx(400.0 / found.total_ns)
+    assert project(trace, 1.0).speedup == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="times faster"):
+        project(trace, 0.0)

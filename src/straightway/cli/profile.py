@@ -45,6 +45,14 @@ def command(
         list[str] | None,
         typer.Option(metavar="FEATURE", help="Of a .pte: hide a feature of the CPU: 'avx512*'."),
     ] = None,
+    what_if: Annotated[
+        float | None,
+        typer.Option(
+            "--what-if",
+            metavar="K",
+            help="Project: what it would take with products K times faster.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Measure a .tflite, .onnx or .pte file operator by operator, on its own runtime."""
@@ -52,6 +60,8 @@ def command(
         from straightway.flow import files  # noqa: PLC0415 - after --help
         from straightway.flow.profile import profile  # noqa: PLC0415
 
+        if what_if is not None and what_if <= 0:
+            raise InvalidRequest(f"--what-if takes a factor above 0, such as 6; got {what_if}")
         if top < 1:
             raise InvalidRequest(f"--top takes a number of 1 or more; got {top}")
         asked = request(dim, shape, inputs=inputs)
@@ -78,6 +88,8 @@ def command(
     print_lines(*lines(trace))
     result_console().print(operator_table(trace, top))
     print_lines(whole(trace))
+    if what_if is not None:
+        print_lines(projected(trace, what_if))
 
 
 def _program(model: Path, **options: Any) -> Any:
@@ -130,6 +142,18 @@ def operator_table(trace: Any, count: int) -> Table:
             row.append(printable(line_of(trace, event)))
         table.add_row(*row)
     return table
+
+
+def projected(trace: Any, factor: float) -> str:
+    """A run with faster products, clearly a projection."""
+    from straightway.trace.projection import project  # noqa: PLC0415
+
+    found = project(trace, factor)
+    return (
+        f"a projection, not a measurement: with convolutions and matrix products {factor:g} times "
+        f"faster and all else as it is, {duration(found.total_ns)} ({found.speedup:.2f} times "
+        f"faster), of which moving and converting data {percent(found.moved_share)}"
+    )
 
 
 def line_of(trace: Any, event: Any) -> str:
