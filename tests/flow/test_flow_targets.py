@@ -61,7 +61,7 @@ def test_repeated_pixels_are_one_op_where_there_is_no_delegate(tmp_path):
     assert max(v.rank for v in graph.values()) <= 4
     left = {one.op for one in vela.compile_for(file).refused}
     assert left == {"DEPTH_TO_SPACE"}
-    other = convert(tmp_path / "q.onnx", request=Request(seeds=(0,)))
+    other = convert(tmp_path / "q.onnx", request=Request(seeds=(0,), target="litert"))
     assert "RESIZE_NEAREST_NEIGHBOR" not in names(other)
 
 

@@ -69,7 +69,13 @@ Inputs = Annotated[
     Path | None, typer.Option("--inputs", metavar="NPZ", help="Run on these arrays, by input.")
 ]
 Target = Annotated[
-    str, typer.Option("--target", metavar="NAME", help="The device: see `straightway targets`.")
+    str,
+    typer.Option(
+        "--target",
+        metavar="NAME",
+        help="The device: see `straightway targets`; by default litert, or what a model of "
+        "`straightway quantize` was made for.",
+    ),
 ]
 InputOutputType = Annotated[
     str,

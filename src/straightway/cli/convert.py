@@ -44,7 +44,7 @@ def command(
     shape: Shapes = None,
     io: InputOutput = "keep",
     io_type: InputOutputType = "",
-    target: Target = "litert",
+    target: Target = "",
     weights: Weights = "float32",
     inputs: Inputs = None,
     verify: Annotated[

@@ -53,7 +53,7 @@ def command(
     shape: Shapes = None,
     io: InputOutput = "keep",
     io_type: InputOutputType = "",
-    target: Target = "litert",
+    target: Target = "",
     inputs: Inputs = None,
     to: Annotated[str, typer.Option(help="Runtime to deploy to: litert.")] = "litert",
     int8: Annotated[bool, typer.Option("--int8", help="Quantize first; needs data.")] = False,
@@ -109,7 +109,7 @@ def command(
                 per_tensor=per_tensor,
                 activations=activations.lower(),
                 resume=resume,
-                target=target,
+                target=target or "litert",
                 step=told.step,
                 advance=told.advance,
             )

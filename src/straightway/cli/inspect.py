@@ -48,7 +48,7 @@ def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", show_default=False)],
     dim: Dims = None,
     shape: Shapes = None,
-    target: Target = "litert",
+    target: Target = "",
     json: Json = False,
 ) -> None:
     """Say for every node what becomes of it, and name everything unsupported at once."""

@@ -29,7 +29,7 @@ def command(
     candidate: Annotated[Path, typer.Argument(metavar="MODEL.tflite", show_default=False)],
     dim: Dims = None,
     shape: Shapes = None,
-    target: Target = "litert",
+    target: Target = "",
     inputs: Inputs = None,
     json: Json = False,
 ) -> None:

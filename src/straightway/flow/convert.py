@@ -51,7 +51,8 @@ class Request:
     `dims` fixes symbols by name, `shapes` whole inputs. `io`: "nhwc" gives those inputs and outputs
     that are images in the model (N, channels, spatial) the order N, spatial, channels. `inputs`: an
     .npz to compare on instead of seeded arrays. Dimensions that `dims` and `shapes` don't fix stay
-    open. `target` is a name of `targets.known`; `io_type` what inputs and outputs that the model
+    open. `target` is a name of `targets.known`, by default what the model says that it was quantized for;
+    `io_type` what inputs and outputs that the model
     rounds are ("float", "integer", "int8", "uint8", "int16"), by default as the target has them.
     `weights`: "float16", "int8" or "int4" stores those of ops that compute with floats in fewer bits.
     `step` is told what is being done.
@@ -62,7 +63,7 @@ class Request:
     io: InputOutput = "keep"
     inputs: str | Path | None = None
     seeds: Sequence[int] = SEEDS
-    target: str = known.DEFAULT
+    target: str = ""
     io_type: str = ""
     weights: str = "float32"
     step: Step = quiet
@@ -84,7 +85,13 @@ class Request:
     def form(self) -> Form:
         """What is asked of the file besides its numbers."""
         last = self.io == "nhwc"
-        return form_for(known.find(self.target), channels_last_io=last, io_type=self.io_type)
+        device = known.find(self.target or known.DEFAULT)
+        return form_for(device, channels_last_io=last, io_type=self.io_type)
+
+    def of(self, source: Graph) -> "Request":
+        """The same; a model that says for which target it was quantized is meant for that one."""
+        told = source.notes.get(known.NOTE, "")
+        return self if self.target or told not in known.TARGETS else replace(self, target=told)
 
     @property
     def fixed(self) -> ShapeRequest:
@@ -172,6 +179,7 @@ def convert(
     with within_memory(path), blamed(path, asked.fixed):
         asked.step("reading")
         source = read(path, asked.declared)
+        asked = asked.of(source)
         asked.step("converting")
         if verify is False:
             return _stored_as(asked.weights, path, target, translated(path, source, asked), None)
@@ -216,6 +224,7 @@ def attempt(model: Path, request: Request) -> Conversion:
     ):
         request.step("reading")
         source = read(model, request.declared)
+        request = request.of(source)
         request.step("converting")
         made = _opened(model, source, request)
         proof = _proof(model, source, request, made, child)

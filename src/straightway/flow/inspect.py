@@ -84,6 +84,7 @@ def inspect(model: Path, request: Request) -> Inspection:
 
 def _inspected(model: Path, request: Request) -> Inspection:
     source = read(model, request.declared)
+    request = request.of(source)
     nodes = list(source.nodes)
     source_types = {n.name: n.outputs[0].type for n in nodes if n.outputs}
     casts = {n.name for n in nodes if n.op.name == "Cast"}  # they are of two types

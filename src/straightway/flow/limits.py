@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from straightway.errors import InvalidRequest
 from straightway.ingest.shapes import MOST_ELEMENTS, is_oversized
 from straightway.ir import Graph, Value
 from straightway.remark import Remark
@@ -67,3 +68,18 @@ def unverified(written: Written, model: Path, output: Path | None) -> list[Remar
         f"straightway verify {model} {output or 'MODEL.tflite'}"
     )
     return [Remark(kind="missed", step=STEP, text=text, numbers={"bytes": written.size_bytes})]
+
+
+def check_floats(path: Path, source: Graph) -> None:
+    """Refuse a model whose activations are rounded: it has its scales, and would be rounded twice."""
+    rounds = [
+        node
+        for node in source.nodes
+        if node.op.name == "QuantizeLinear" and node.operands()[0].const is None
+    ]
+    if rounds:
+        raise InvalidRequest(
+            f"{path}: is quantized already ({len(rounds)} values are rounded, the first is "
+            f"'{rounds[0].operands()[0].name}'). Type straightway convert {path}, which keeps its scales; "
+            "for others, quantize the float model that it was made of"
+        )

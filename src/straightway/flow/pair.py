@@ -52,7 +52,7 @@ def verify_pair(model: Path, candidate: Path, request: Request) -> Verification:
     declared = read(model, request.declared)
     check(candidate, description, declared)
     dims = {**sizes(candidate, description, declared), **request.dims}
-    asked = replace(request, dims=dims)
+    asked = replace(request.of(declared), dims=dims)
     declared = read(model, asked.declared)
     check(candidate, description, declared)
     with Child(engines=["litert", "onnxruntime"]) as child:

@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from straightway.errors import Bug, InvalidRequest
-from straightway.flow import files, mixed
+from straightway.flow import files, limits, mixed
 from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data, shapes_of
@@ -175,7 +175,8 @@ def quantize(
 ) -> Quantization:
     """Observe the model on the data, give every value TFLite's scheme, and write the QDQ model.
 
-    Raises InvalidModel, Unsupported, InvalidRequest (no data, data that don't fit), ToolFailed.
+    Raises InvalidModel, Unsupported, InvalidRequest (no data, data that don't fit, a model that is quantized
+    already), ToolFailed.
     """
     asked = request or QuantizeRequest()
     path, target = Path(model), None if output is None else Path(output)
@@ -200,6 +201,7 @@ def quantize(
     respell = respelling.run if asked.is_respelled else keep_words
     opening = lowered_open(declared, read(path, shapes), respell) if is_open else None
     lowered = opening.lowered if opening else lowered_twice(read(path, shapes), respell, NEUTRAL)
+    limits.check_floats(path, lowered.source)
     _check_names(path, lowered, asked.keep_float)
     with Child(engines=["onnxruntime"]) as child:
         found = _quantized(path, lowered, samples, asked, child)
@@ -475,6 +477,6 @@ def _notes(path: Path, samples: Samples, asked: QuantizeRequest) -> dict[str, st
         "straightway.quantized": path.name,
         "straightway.calibration": samples.description,
         "straightway.method": asked.method,
-        "straightway.target": asked.device.name,
+        known.NOTE: asked.device.name,
         **(brand if samples.is_random else {}),
     }

@@ -40,6 +40,7 @@ def ingest_proto(proto: onnx.ModelProto, request: ShapeRequest | None = None) ->
 def _ingested(model: onnx_ir.Model, path: Path, request: ShapeRequest) -> Graph:
     reader = _Reader(path, dict(model.opset_imports))
     graph = reader.read_graph(model.graph)
+    graph.notes = dict(model.metadata_props)
     _check_opsets(graph, path)
     shapes.fix(graph, reader.unranked(model.graph), request, path)
     return graph

@@ -147,7 +147,7 @@ class Graph:
     `assumed` names the results that it is given to. `open_dims` has the dimensions of values that are
     of another size in other runs, where the graph must hold for those too; `varying` names results that
     are other numbers then, though their operands are constant, and `kept` those of them that are no
-    constants therefore.
+    constants therefore. `notes` are what the model's file says about itself.
     """
 
     name: str = ""
@@ -161,6 +161,7 @@ class Graph:
     varying: set[str] = field(default_factory=set)
     kept: frozenset[str] = frozenset()
     opsets: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
     first: Node | None = None
     last: Node | None = None
     taken: dict[str, int] = field(default_factory=dict)

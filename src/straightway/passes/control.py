@@ -107,14 +107,15 @@ def _copy_node(node: Node, target: Graph, before: Node | None, copies: dict[Valu
         copies[value] = made
         outputs.append(made)
     inputs = [None if v is None else copies.get(v, v) for v in node.inputs]
-    attrs = {key: _copy_attribute(value, copies) for key, value in node.attrs.items()}
+    attrs = {key: copy_attribute(value, copies) for key, value in node.attrs.items()}
     copy = Node(node.op, inputs, outputs, attrs, name=node.name, origins=node.origins)
     edit.insert(target, copy, before)
 
 
-def _copy_attribute(value: object, copies: dict[Value, Value]) -> object:
+def copy_attribute(value: object, copies: dict[Value, Value]) -> object:
+    """Copy graphs that an attribute holds; what they read of the graph around is taken from `copies`."""
     if isinstance(value, tuple):
-        return tuple(_copy_attribute(inner, copies) for inner in value)
+        return tuple(copy_attribute(inner, copies) for inner in value)
     return copy_graph(value, copies) if isinstance(value, Graph) else value
 
 

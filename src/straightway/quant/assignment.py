@@ -13,7 +13,16 @@ import numpy as np
 from straightway.ir import Graph, Node, Value
 from straightway.quant import average, region
 from straightway.quant.edges import FLOAT32
-from straightway.quant.integer import AVERAGES, COARSE, DIVISOR, divides_by_runtime, limits, picks
+from straightway.quant.integer import (
+    AVERAGES,
+    COARSE,
+    COMPARISONS,
+    DIVISOR,
+    UNEVEN,
+    divides_by_runtime,
+    limits,
+    picks,
+)
 from straightway.quant.needed import ALL, needed
 from straightway.quant.placement import Errors, place
 from straightway.quant.scheme import INT8, Scheme, fixed_scheme
@@ -112,6 +121,8 @@ def why_float(node: Node, dtype: np.dtype = INT8) -> str:
         return COARSE
     if divides_by_runtime(node):
         return DIVISOR
+    if node.op.name in COMPARISONS:
+        return UNEVEN
     if row.quant == "weights":
         given = node.inputs[1:3]
         if any(v is not None and v.const is None for v in given):

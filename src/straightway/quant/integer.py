@@ -42,8 +42,11 @@ MOST_ROUNDS = 8
 ONE_SCALE = 1 / 127
 # below, float32 loses bits
 SMALLEST = 1e-30
+# what comparisons can tell apart
+FINEST = 1 / 256
 # results of these are new numbers, though they share the operands' scale
 AVERAGES = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")
+COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,6 +407,24 @@ COARSE = "TFLite's 16-bit kernel of it interpolates in a table, and loses more t
 DIVISOR = "TFLite's 8-bit DIV fails where a divisor rounds to zero"
 
 
+UNEVEN = "TFLite's 8-bit comparison rounds to multiples of 1/256 before it compares, and fails at a scale of 1"
+
+
+def compares_unevenly(node: Node) -> bool:
+    """Whether a comparison of what is stored may give another answer than that of the real numbers.
+
+    Each operand is brought to multiples of 2^-8 by its own scale (kernels/comparisons.cc:96), which is
+    one to one where both have the same one. From 1 on the multiplier has a shift that the rounding
+    doesn't take (kernels/internal/reference/comparisons.h), and of 1 itself it aborts.
+    """
+    if not is_op(node, *COMPARISONS):
+        return False
+    sources = [stored(v) for v in node.operands()]
+    schemes = {None if s is None else scheme_of(s) for s in sources}
+    scheme = schemes.pop()
+    return bool(schemes) or scheme is None or not FINEST <= scheme.scale < 1
+
+
 def divides_by_runtime(node: Node) -> bool:
     """Whether a node divides by what is not known to differ from zero (kernels/div.cc: EvalQuantized)."""
     divisor = node.operands()[1] if is_op(node, "DIV") else None
@@ -455,6 +476,8 @@ def why_float(node: Node) -> str:
         return f"TFLite's {node.op.name} doesn't take these types"
     if row.is_coarse(node, dtype):
         return COARSE
+    if compares_unevenly(node):
+        return UNEVEN
     if row.quant == "weights":
         reason = weights.fault(node)
         if reason:

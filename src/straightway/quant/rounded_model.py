@@ -10,6 +10,7 @@ from straightway.ir import Graph, Node, Quant, Value, edit
 from straightway.lower.control_inside import reads
 from straightway.lower.lowering import Lowered
 from straightway.passes.arguments import onnx_op
+from straightway.passes.control import copy_attribute
 from straightway.quant import spelling
 from straightway.quant.assignment import Assignment, scheme_for
 from straightway.quant.edges import FLOAT32
@@ -91,9 +92,13 @@ class _Maker:
         )
 
     def finish(self, outputs: list[Value]) -> None:
-        """Outputs under the model's names, each made by a node of its own."""
+        """Outputs under the model's names, each made by a node of its own; inputs may be outputs, too."""
         results = []
+        inputs = {value.name: value for value in self.graph.inputs}
         for value, name in zip(outputs, self.source.output_names, strict=True):
+            if name in inputs:
+                results.append(inputs[name])
+                continue
             made = Value(name, value.type)
             edit.append(self.graph, Node(onnx_op("Identity", OPSET), [value], [made], name=name))
             results.append(made)
@@ -114,11 +119,11 @@ class _Maker:
 
     def keep(self, maker: Node, why: str) -> None:
         """Write a node of the model as it is."""
-        inputs = [None if v is None else self.of_model(v) for v in maker.inputs]
-        for value in reads(maker):
-            self.of_model(value)
+        given = {value: self.of_model(value) for value in reads(maker)}
+        inputs = [None if v is None else given[v] for v in maker.inputs]
+        attrs = {name: copy_attribute(value, given) for name, value in maker.attrs.items()}
         results = [Value(self.graph.fresh(v.name), v.type) for v in maker.outputs]
-        made = Node(maker.op, inputs, results, maker.attrs, name=maker.name, origins=maker.origins)
+        made = Node(maker.op, inputs, results, attrs, name=maker.name, origins=maker.origins)
         edit.append(self.graph, made)
         for value, result in zip(maker.outputs, results, strict=True):
             logical = self.lowered.values.get(value)

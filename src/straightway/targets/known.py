@@ -9,6 +9,8 @@ from straightway.targets.target import Target
 FAMILIES = (cpu, micro, ethos_u, neutron)
 TARGETS: dict[str, Target] = {one.name: one for family in FAMILIES for one in family.TARGETS}
 DEFAULT = "litert"
+# under which a quantized model says what it was made for
+NOTE = "straightway.target"
 
 
 def find(name: str) -> Target:

@@ -134,7 +134,8 @@ for _name, _options, _names, _version in (
             layout="elementwise",
             infer=shapes.compare,
             types=types(_names),
-            quantized=types("i8 u8 i16"),
+            # of int16 the others ignore the scales (comparisons.cc:304)
+            quantized=types("i8 u8 i16" if _name in ("EQUAL", "NOT_EQUAL") else "i8 u8"),
             kernel="kernels/comparisons.cc:163",
             options=_options,
             quant="free",
