@@ -9,13 +9,19 @@
       %q = QuantizeLinear(%x, s, z)                      %a = DequantizeLinear(%q, s, z)
       %y = MaxPool(%q)                                   %y = QuantizeLinear(MaxPool(%a), s, z)
 
+      %q = QuantizeLinear(%x, s, 0)                      %q = QuantizeLinear(%x, s, -1)
+      %y = Clip(%q, -127, 127)                           %a = DequantizeLinear(%q, s, -1)
+                                                         %y = QuantizeLinear(%a, s, 0)
+
 So there is one way to say where a model rounds. Only where scales and zero points are constants, one
 for a tensor or one for each channel of weights. Operands as in onnxruntime's docs/ContribOperators.md.
+What clips integers (Brevitas does so for narrow ranges and fewer bits) is said by zero points, by which
+rounding saturates where the Clip would: XNNPACK has no integer minimum and maximum.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +36,8 @@ CONTRIB = "com.microsoft"
 SINCE = 13
 # scales of float16, integers of 16 bits
 ROUNDING_SINCE = 21
+# limits that leave nothing between them are the model's fault
+MOST_CUT = 255
 EIGHT_BITS = (np.dtype(np.int8), np.dtype(np.uint8))
 # what picks elements of integers, and could as well pick those of the floats they stand for
 PICKS = (
@@ -94,6 +102,8 @@ def _respell(graph: Graph, node: Node) -> bool:
         return True
     if is_onnx(node, *PICKS):
         return _pick(graph, node)
+    if is_onnx(node, "Clip"):
+        return _clip(graph, node)
     read = SPELLINGS.get(node.op.name) if node.op.dialect in ("onnx", CONTRIB) else None
     spelling = None if read is None else read(graph, node)
     if spelling is None or not _is_constant(spelling):
@@ -133,6 +143,35 @@ def _pick(graph: Graph, node: Node) -> bool:
     edit.insert(graph, Node(node.op, inputs, results, node.attrs, **_label(node)), node)
     stored = Read(value=None, scale=pair[0], zero_point=pair[1])
     edit.replace(node, [_quantized(graph, node, v, stored) for v in results])
+    return True
+
+
+def _clip(graph: Graph, node: Node) -> bool:
+    """Integers within limits: rounded so that they saturate there, then brought to their zero point."""
+    x, *bounds = [*node.inputs, None, None][:3]
+    maker = None if x is None else x.producer
+    if maker is None or not is_onnx(maker, "QuantizeLinear") or _key(maker) is None:
+        return False
+    if any(v is not None and (v.const is None or v.const.size != 1) for v in bounds):
+        return False
+    real, scale, zero = maker.operands()
+    limits, own = np.iinfo(zero.dtype), int(np.asarray(zero.const).reshape(-1)[0])
+    low, high = (
+        None if v is None or v.const is None else int(v.const.reshape(-1)[0]) for v in bounds
+    )
+    above = 0 if low is None else max(low - int(limits.min), 0)
+    below = 0 if high is None else max(int(limits.max) - high, 0)
+    if above and real.producer is not None and is_onnx(real.producer, "Relu"):
+        above = above if own < int(limits.min) + above else 0
+    points = [own + shift for shift in (-above, below) if shift]
+    if above + below > MOST_CUT or not all(limits.min <= point <= limits.max for point in points):
+        return False
+    for point in points:
+        shifted = edit.constant(graph, np.array(point, zero.dtype), zero.name)
+        one = Read(value=None, scale=scale, zero_point=shifted)
+        one = replace(one, value=_quantized(graph, node, real, one))
+        real = _dequantized(graph, node, one) or real
+    edit.replace(node, [_quantized(graph, node, real, _stored(maker, 1))])
     return True
 
 
