@@ -40,6 +40,8 @@ NAMES = [
     "convert",
     "quantize",
     "compare",
+    "export",
+    "fix",
     "verify",
     "profile",
     "ops",

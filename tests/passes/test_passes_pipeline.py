@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from evaluate_graph import evaluate, ingest_model, run
-from models import assert_same, check, graph_of, names
+from models import assert_same, check, graph_of, model, names
 from onnx import TensorProto, helper
 
 from straightway.ingest.onnx import ShapeRequest, ingest
@@ -325,3 +325,16 @@ def test_types_of_real_models_are_those_of_inference(corpus_model):
             for value, kind, again in zip(node.outputs, kinds, found, strict=True):
                 value.type = kind
                 assert again is None or again == kind or not again.is_static, node
+
+
+def test_features_of_a_vector_are_a_row():
+    text = (
+        "(float[4] x) => (float[1,2] z) "
+        "{ y = ai.onnx.ml.ArrayFeatureExtractor(x, places)  z = Neg(y) }"
+    )
+    built = model(text, places=np.array([2, 0]))
+    built.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    graph = ingest_model(built)
+    prepare(graph)
+    extracted, _ = graph.nodes
+    assert extracted.output.shape == (1, 2)

@@ -47,3 +47,12 @@ def test_the_spelling_of_prelu_is_the_same_function(tmp_path):
     kinds = {node.op_type for node in onnx.load(tmp_path / "q.onnx").graph.node}
     assert "PRelu" not in kinds
     assert {"Mul", "Relu", "Add"} <= kinds
+
+
+def test_dilated_convolutions_have_their_pads_in_numbers(tmp_path):
+    m = Model()
+    steps = {"pads": [2, 3, 2, 3], "dilations": [2, 3]}
+    y = m.node("Conv", "x", m.weights(8, 3, 3, 3), m.weights(8), **steps)
+    m.save(tmp_path / "m.onnx", (1, 3, 8, 9), m.node("Relu", y))
+    made = quantize(tmp_path / "m.onnx", tmp_path / "q.onnx", QuantizeRequest(random=2))
+    assert min(one.sqnr_db for one in made.accuracy.outputs) > 25

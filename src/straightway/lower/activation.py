@@ -224,14 +224,17 @@ def clip(
     min: Value | float | None = None,
     max: Value | float | None = None,
 ) -> Value:
-    """Clamp to [min, max]; where they cross, max holds. The usual bounds are one op."""
+    """Clamp to [min, max]; where they cross, max holds. The usual bounds are one op.
+
+    The bound stands first: a > b ? a : b (kernels/maximum_minimum.h) keeps a NaN that is second.
+    """
     low = _bound(min, -math.inf)
     high = _bound(max, math.inf)
     if not is_integer(x) and low is not None and high is not None:
         return clamp(g, x, low, high)
     if min is not None:
-        x = widened(g, g.MAXIMUM, x, _operand(g, min, x), ordered=True)
-    return x if max is None else widened(g, g.MINIMUM, x, _operand(g, max, x), ordered=True)
+        x = widened(g, g.MAXIMUM, _operand(g, min, x), x, ordered=True)
+    return x if max is None else widened(g, g.MINIMUM, _operand(g, max, x), x, ordered=True)
 
 
 def _operand(g: Builder, bound: Value | float, x: Value) -> Value:
@@ -256,5 +259,5 @@ def clamp(g: Builder, x: Value, low: float, high: float) -> Value:
     if (low, high) in CLAMPS:
         return g.emit(CLAMPS[low, high], [x], {})
     if low > -math.inf:
-        x = g.MAXIMUM(x, low)
-    return x if high == math.inf else g.MINIMUM(x, high)
+        x = g.MAXIMUM(low, x)
+    return x if high == math.inf else g.MINIMUM(high, x)

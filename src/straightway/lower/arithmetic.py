@@ -13,6 +13,7 @@ from straightway.lower.integers import (
     is_integer,
     magnitude,
     quotient,
+    remainder,
     truncated_remainder,
     unsigned_quotient,
     unsigned_remainder,
@@ -24,6 +25,8 @@ FLOAT64 = np.dtype(np.float64)
 BITS = 64
 LONGS = run([[-(2**62), 0, 7], [3, -(2**31), 12345678901234567]], np.int64)
 DIVISORS = run([[-3, 5, -2], [7, 1, 1000003]], np.int64)
+LEAST = run([[-(2**63), -(2**63), 5], [-(2**63), 2**63 - 1, -5]], np.int64)
+LEAST_DIVISORS = run([[-1, 7, -1], [-7, -10, 3]], np.int64)
 INTS = run([[-7, 0, 7], [3, -(2**31), 2**31 - 1]], np.int32)
 INT_DIVISORS = run([[2, 5, -2]], np.int32)
 BYTES = run([[-7, 0, 7], [100, -128, 127]], np.int8)
@@ -92,6 +95,9 @@ def divide(g: Builder, a: Value, b: Value, /, axis: int | None = None, broadcast
     samples=[
         case(a=LONGS, b=DIVISORS),
         case(a=LONGS, b=DIVISORS, fmod=1),
+        case(a=LEAST, b=LEAST_DIVISORS),
+        case(a=LEAST, b=LEAST_DIVISORS, fmod=1),
+        case(a=LEAST, b=np.array(-1, np.int64)),
         case(a=HUGE, b=HUGE_DIVISORS),
         case(a=BYTES, b=BYTE_DIVISORS),
         case(a=BYTES, b=BYTE_DIVISORS, fmod=1),
@@ -105,7 +111,7 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
         return widened(g, lambda *xs: unsigned_remainder(g, *xs), a, b)
     if fmod:
         return widened(g, lambda *xs: truncated_remainder(g, *xs), a, b)
-    return widened(g, g.FLOOR_MOD, a, b)
+    return widened(g, lambda *xs: remainder(g, *xs), a, b)
 
 
 @lower(
@@ -245,8 +251,9 @@ for onnx_name, tflite_name in {"Max": "MAXIMUM", "Min": "MINIMUM"}.items():
         ],
     )
     def extremum(g: Builder, *operands: Value, _name: str = tflite_name) -> Value:
-        """A chain of comparisons by twos."""
-        return widened(g, lambda *xs: _chain(g, _name, xs), *operands, ordered=True)
+        """A chain of comparisons by twos; constants first, as in Clip, so that a NaN stays one."""
+        constants_first = sorted(operands, key=lambda operand: operand.const is None)
+        return widened(g, lambda *xs: _chain(g, _name, xs), *constants_first, ordered=True)
 
 
 def _chain(g: Builder, name: str, operands: tuple[Value, ...]) -> Value:

@@ -52,7 +52,7 @@ def activated(g: Builder, x: Value, name: str, given: tuple[float, ...]) -> Valu
     if name == "LeakyRelu":
         return leaky_relu(g, x, alpha=given[0])
     if name == "Clip":
-        return g.MINIMUM(g.MAXIMUM(x, given[0]), given[1])
+        return g.MINIMUM(given[1], g.MAXIMUM(given[0], x))
     if name == "HardSigmoid":
         return hard_sigmoid(g, x, alpha=given[0], beta=given[1])
     if name == "Elu":

@@ -170,28 +170,41 @@ def quotient(g: Builder, a: Value, b: Value) -> Value:
     """
     if a.dtype != INT64:
         return g.DIV(a, b)
-    remainder = g.FLOOR_MOD(a, b)
-    rest = g.SUB(a, remainder)
+    left = remainder(g, a, b)
+    rest = g.SUB(a, left)
     total = None
     divisor = g.cast(b, np.float32)
     for _ in range(ROUNDS):
         guess = g.cast(g.ROUND(g.DIV(g.cast(rest, np.float32), divisor)), INT64)
         rest = g.SUB(rest, g.MUL(guess, b))
         total = guess if total is None else g.ADD(total, guess)
-    return g.ADD(total, g.cast(_rounds_up(g, a, b, remainder), INT64))
+    return g.ADD(total, g.cast(_rounds_up(g, a, b, left), INT64))
 
 
-def _rounds_up(g: Builder, a: Value, b: Value, remainder: Value) -> Value:
+def _rounds_up(g: Builder, a: Value, b: Value, left: Value) -> Value:
     """Where truncation gives one more than the floor: signs differ and something remains."""
     opposite = g.NOT_EQUAL(g.LESS(a, 0), g.LESS(b, 0))
-    return g.LOGICAL_AND(opposite, g.NOT_EQUAL(remainder, 0))
+    return g.LOGICAL_AND(opposite, g.NOT_EQUAL(left, 0))
+
+
+def remainder(g: Builder, a: Value, b: Value) -> Value:
+    """Return the remainder that has the sign of the divisor.
+
+    By -1 it is that by 1: divided by -1, the least integer ends the process, since the kernel leaves it
+    to C's % (kernels/internal/reference/floor_mod.h).
+    """
+    if not is_integer(b):
+        return g.FLOOR_MOD(a, b)
+    if b.const is not None:
+        return g.FLOOR_MOD(a, g.const(np.where(b.const == -1, 1, b.const), b.dtype))
+    return g.FLOOR_MOD(a, g.SELECT_V2(g.EQUAL(b, -1), g.const(1, b.dtype), b))
 
 
 def truncated_remainder(g: Builder, a: Value, b: Value) -> Value:
-    """Return the remainder that has the sign of the dividend, as C's fmod and % do.
-
-    The least int64 has no magnitude, so that it has no remainder here either.
-    """
+    """Return the remainder that has the sign of the dividend, as C's fmod and % do."""
+    if is_integer(a):  # the least integer has no magnitude
+        left = remainder(g, a, b)
+        return g.SUB(left, g.MUL(g.cast(_rounds_up(g, a, b, left), a.dtype), b))
     size = g.FLOOR_MOD(magnitude(g, a), magnitude(g, b))
     return g.MUL(size, sign(g, a))
 

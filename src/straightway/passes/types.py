@@ -155,9 +155,19 @@ def _of_one(node: Node) -> TensorType | None:
         return TensorType(
             dtype=element_dtype(int(argument(node, "output_datatype", 1))), shape=("",)
         )
+    if node.op.name == "ArrayFeatureExtractor":  # its shape function leaves out a vector
+        return _features(node, first)
     if node.op.name in FLOATS_LIKE_FIRST:
         return TensorType(dtype=np.dtype(np.float32), shape=first.shape)
     return _broadcast(node) if node.op.name in COMPARISONS else None
+
+
+def _features(node: Node, x: TensorType) -> TensorType | None:
+    """A row of as many features as are named, of a vector."""
+    places = node.inputs[1].type if node.inputs[1] is not None else None
+    if x.rank != 1 or places is None or not places.is_static:
+        return None
+    return TensorType(dtype=x.dtype, shape=(1, places.size))
 
 
 def _broadcast(node: Node) -> TensorType | None:

@@ -211,7 +211,28 @@ def _steps(node: Node) -> dict[str, Any]:
 @spells("CONV_2D", "DEPTHWISE_CONV_2D")
 def _convolution(w: Writer, node: Node, inputs: list[Value]) -> Any:
     x, weights = node.operands()[:2]
-    return w.node("Conv", inputs, group=x.shape[1] // weights.shape[1], **_steps(node))
+    steps = _steps(node)
+    if steps["auto_pad"] == "SAME_UPPER" and max(steps["dilations"]) > 1:
+        steps |= {"auto_pad": "NOTSET", "pads": _same(node)}
+    return w.node("Conv", inputs, group=x.shape[1] // weights.shape[1], **steps)
+
+
+def _same(node: Node) -> tuple[int, ...]:
+    """SAME in numbers: onnxruntime takes no dilation beside it."""
+    x, weights = node.operands()[:2]
+    before, after = [], []
+    for size, kernel, stride, dilation, out in zip(
+        x.shape[2:],
+        weights.shape[2:],
+        node.attrs["strides"],
+        node.attrs["dilations"],
+        node.output.shape[2:],
+        strict=True,
+    ):
+        surplus = max((out - 1) * stride + (kernel - 1) * dilation + 1 - size, 0)
+        before.append(surplus // 2)
+        after.append(surplus - before[-1])
+    return (*before, *after)
 
 
 @spells("TRANSPOSE_CONV")
