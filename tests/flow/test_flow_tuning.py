@@ -37,7 +37,7 @@ def test_weights_fitted_to_the_data_lose_less(perceptron):
     fitted = made(path, x, method="minmax")
     assert sqnr_db(fitted) > sqnr_db(nearest) + 3
     (told,) = [r for r in fitted.remarks if r.step == MADE_BY]
-    assert "on 16 samples" in told.text
+    assert "on 50 samples" in told.text
     assert told.numbers["gain_db"] > 1
     assert not [r for r in nearest.remarks if r.step == MADE_BY]
 

@@ -14,7 +14,7 @@ from straightway.flow.borders import Border, borders
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data, shapes_of
 from straightway.flow.convert import Step, quiet
 from straightway.flow.reopening import NEUTRAL, keep_words, lowered_open, sized
-from straightway.flow.resumption import observer
+from straightway.flow.resumption import observer, watched
 from straightway.flow.surprises import FAR, is_constant, surprises
 from straightway.flow.translate import (
     LoweredTwice,
@@ -25,13 +25,15 @@ from straightway.flow.translate import (
 )
 from straightway.flow.tuning import (
     AUTO,
+    QUICK,
+    Made,
     Recipe,
     Trial,
     best,
     equalized,
 )
 from straightway.ingest.shapes import ShapeRequest, open_dims
-from straightway.ir import Node, Value
+from straightway.ir import Node
 from straightway.onnx_io.write import to_bytes
 from straightway.quant import (
     assignment,
@@ -40,7 +42,6 @@ from straightway.quant import (
     rounded_model,
 )
 from straightway.quant.assignment import Asked, Assignment, Range
-from straightway.quant.edges import FLOAT32
 from straightway.quant.fitting import Fitted, fitted
 from straightway.quant.needed import needed
 from straightway.quant.placement import Errors
@@ -54,8 +55,6 @@ from straightway.targets import known
 from straightway.targets.target import Target
 
 STEP = "flow.quantize"
-# memory is for the model, not for looking at it
-GROUP_BYTES = 256 * 2**20
 MOST_COMPARED = 16
 Advance = Callable[[int, int], None]
 
@@ -72,7 +71,7 @@ class QuantizeRequest:
     are made up. `method`: how the range follows from what was seen; "auto" tries three on samples held
     out. `fit`: weights are rounded, and biases corrected, by what was seen, where that is better.
     `keep_float`: nodes that stay in floats. `per_channel`: a scale for each channel of weights, else one for all.
-    `equalize`: channels of unlike ranges are scaled first. `max_loss`: the greatest error of an output
+    `equalize`: channels of unlike ranges are scaled first; by default where the outputs gain by it. `max_loss`: the greatest error of an output
     of floats over the output, each its root mean square; what must stay in floats therefore is found.
     `resume`: a file in which what was observed is kept, and from which a later run goes on.
     `sensitivity`: on so many samples the error of each rounding alone is measured. `target` is a name of
@@ -87,7 +86,7 @@ class QuantizeRequest:
     fit: bool = True
     percentile: float = PERCENTILE
     per_channel: bool = True
-    equalize: bool = False
+    equalize: bool | None = None
     max_loss: float | None = None
     sensitivity: int = 0
     resume: "str | Path | None" = None
@@ -239,15 +238,14 @@ def _quantized(
 ) -> Quantization:
     source, graph = lowered.source, lowered.lowered.graph
     asked.step("equalizing channels")
-    evened = equalized(lowered, samples, child) if asked.equalize else []
+    evened = _equalized(lowered, samples, asked, child)
     plain = rounded_model.floats_of(source, lowered.lowered)
     with files.scratch("float.onnx", to_bytes(plain.graph, OPSET, {})) as float_path:
         asked.step("observing")
-        values = [v for v in plain.names if v.dtype == FLOAT32 and v.name not in lowered.hidden]
-        groups = [[plain.names[v] for v in group] for group in _groups(values)]
+        groups = watched(plain, lowered.hidden)
         seen, first = _observe(observer(child, float_path, groups, asked.kept()), samples, asked)
         stray = surprises(seen, first)
-        recipe = Recipe(method=asked.method, fit=asked.fit)
+        recipe = Recipe(method=asked.method, fit=asked.fit, percentile=asked.percentile)
         tried: list[Remark] = []
         found: dict[Node, np.ndarray] = {}
         fits: dict[Hashable, Fitted] = {}
@@ -259,7 +257,7 @@ def _quantized(
             )
             asked.step("trying ranges and weights")
             recipe, tried = best(trial, held or first, recipe, rounder.tried)
-        asked = replace(asked, method=recipe.method, fit=recipe.fit)
+        asked = by(recipe, asked)
         ends = _cut_off(seen, {v.name: plain.names[v] for v in graph.inputs}, asked)
         if ends:  # what follows never sees the values that the inputs' ranges leave out
             asked.step("observing without stray inputs")
@@ -296,6 +294,30 @@ def _quantized(
     )
 
 
+def _equalized(
+    lowered: LoweredTwice, samples: Samples, asked: QuantizeRequest, child: Child
+) -> list[Remark]:
+    """Scale channels where it is asked for, or where it serves."""
+    # the same for every method and target: what --resume keeps serves them all
+    usual = QuantizeRequest(shapes=asked.shapes, dims=asked.dims)
+
+    def score_db(first: Sequence[Sample]) -> float:
+        plain = rounded_model.floats_of(lowered.source, lowered.lowered)
+        with files.scratch("float.onnx", to_bytes(plain.graph, OPSET, {})) as path:
+            trial = Trial(child=child, path=path, lowered=lowered, plain=plain)
+            watch = Observer(child, path, watched(plain, lowered.hidden))
+            for sample in first:
+                watch.add(sample.inputs)
+            rounder = Rounder(lowered=lowered, plain=plain, seen=watch.result(), asked=usual)
+            recipe = Recipe(method=AUTO, fit=False)
+            _, (told,) = best(trial, first, recipe, rounder.tried, QUICK)
+        return float(told.numbers["sqnr_db"])
+
+    if asked.equalize is False:
+        return []
+    return equalized(lowered, samples, child, None if asked.equalize else score_db)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounder:
     """Rounds a lowered graph by what was observed of it as floats; `rows` are those of each op's operand."""
@@ -307,11 +329,11 @@ class Rounder:
     rows: Mapping[Node, np.ndarray] = field(default_factory=dict)
     fits: dict[Hashable, Fitted] = field(default_factory=dict)
 
-    def tried(self, recipe: Recipe) -> bytes:
+    def tried(self, recipe: Recipe) -> Made:
         """The model by a recipe."""
-        asked = replace(self.asked, method=recipe.method, fit=recipe.fit)
-        one = replace(self, asked=asked)
-        return to_bytes(one.made(one.assigned())[1].graph, asked.opset, {})
+        one = replace(self, asked=by(recipe, self.asked))
+        found = one.made(one.assigned())[1]
+        return Made(data=to_bytes(found.graph, one.asked.opset, {}), names=found.names)
 
     def assigned(self, errors: Errors | None = None) -> Assignment:
         """Schemes of values; with `errors`, what loses too much stays in floats."""
@@ -353,6 +375,11 @@ class Rounded:
     given: Assignment
     accuracy: Accuracy
     remarks: tuple[Remark, ...]
+
+
+def by(recipe: Recipe, asked: QuantizeRequest) -> QuantizeRequest:
+    """What is asked for, the recipe being chosen."""
+    return replace(asked, method=recipe.method, fit=recipe.fit, percentile=recipe.percentile)
 
 
 def _borders(done: Rounded, device: Target) -> tuple[Border, ...]:
@@ -441,20 +468,6 @@ def _observe(
     if not watch.samples:
         raise InvalidRequest(f"{samples.description}: there is no sample in it")
     return watch.result(), first
-
-
-def _groups(values: Sequence[Value]) -> Iterable[list[Value]]:
-    """Runs of values that fit in memory together."""
-    total = 0
-    group: list[Value] = []
-    for value in values:
-        size = value.known_type.size_bytes
-        if group and total + size > GROUP_BYTES:
-            yield group
-            group, total = [], 0
-        group.append(value)
-        total += size
-    yield group
 
 
 def _floats(floats: Mapping[Node, str]) -> list[Remark]:

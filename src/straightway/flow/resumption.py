@@ -9,7 +9,7 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -17,11 +17,16 @@ import numpy as np
 
 from straightway.errors import InvalidRequest
 from straightway.flow import files
+from straightway.ir import Value
+from straightway.quant.edges import FLOAT32
+from straightway.quant.rounded_model import Model
 from straightway.run.observe import Observed, Observer
 from straightway.run.process import Child
 from straightway.run.wire import Array
 
 SAVED_EVERY_S = 10.0
+# memory is for the model, not for looking at it
+GROUP_BYTES = 256 * 2**20
 FACTS = tuple(one.name for one in fields(Observed) if one.name != "histogram")
 
 
@@ -133,3 +138,23 @@ def observer(
     if kept is None:
         return Observer(child, path, groups)
     return ResumedObserver(child, path, groups, kept)
+
+
+def watched(plain: Model, hidden: Container[str]) -> list[list[str]]:
+    """The names of all values of floats, in groups that fit in memory together."""
+    values = [v for v in plain.names if v.dtype == FLOAT32 and v.name not in hidden]
+    return [[plain.names[v] for v in group] for group in _groups(values)]
+
+
+def _groups(values: Sequence[Value]) -> Iterable[list[Value]]:
+    """Runs of values that fit in memory together."""
+    total = 0
+    group: list[Value] = []
+    for value in values:
+        size = value.known_type.size_bytes
+        if group and total + size > GROUP_BYTES:
+            yield group
+            group, total = [], 0
+        group.append(value)
+        total += size
+    yield group

@@ -92,6 +92,25 @@ def run(graph: Graph, found: list[Chain], peaks: Mapping[Value, np.ndarray]) -> 
     return [Remark(kind="done", step=STEP, text=text, numbers={"values": done})]
 
 
+def parameters(found: list[Chain]) -> list[tuple[Node, int, Value]]:
+    """The constants that `run` may change, for `restore`."""
+    nodes = dict.fromkeys(
+        node for chain in found for node in (chain.source, *chain.between, chain.target)
+    )
+    return [
+        (node, place, value)
+        for node in nodes
+        for place, value in enumerate(node.inputs)
+        if value is not None and value.const is not None
+    ]
+
+
+def restore(saved: list[tuple[Node, int, Value]]) -> None:
+    """Give nodes their constants back."""
+    for node, place, value in saved:
+        edit.set_input(node, place, value)
+
+
 def _scale(graph: Graph, chain: Chain, peaks: np.ndarray) -> bool:
     alive = peaks > 0
     if alive.sum() < 2:

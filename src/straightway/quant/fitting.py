@@ -129,22 +129,26 @@ def _error(lost: Floats, products: Floats) -> Floats:
 
 
 def _rounded(wanted: Floats, products: Floats) -> Floats:
-    """Round columns in turn, the strongest first; the rest makes good what each loses."""
-    order = np.argsort(-np.einsum("gkk->gk", products), axis=1)
-    left = np.take_along_axis(wanted, order[:, None], 2)
+    """Round columns in turn, the strongest first; the rest makes good what each loses.
+
+    With products = L·Lᵀ the error is the sum of the squares of Lᵀ·lost, of which each has its own column
+    and those rounded before it: the nearest number to what makes it zero is taken, from the last one on.
+    """
+    order = np.argsort(np.einsum("gkk->gk", products), axis=1)
+    given = np.take_along_axis(wanted, order[:, None], 2)
     sorted_ = np.take_along_axis(products, order[:, :, None], 1)
     sorted_ = np.take_along_axis(sorted_, order[:, None, :], 2)
-    upper = np.linalg.cholesky(np.linalg.inv(sorted_)).transpose(0, 2, 1)
-    found = np.empty_like(left)
-    count = left.shape[2]
-    for start in range(0, count, BLOCK):
-        stop = min(start + BLOCK, count)
-        lost = np.empty((*left.shape[:2], stop - start))
-        for k in range(start, stop):
-            found[:, :, k] = np.clip(np.rint(left[:, :, k]), -MOST, MOST)
-            lost[:, :, k - start] = (left[:, :, k] - found[:, :, k]) / upper[:, k, k, None]
-            left[:, :, k:stop] -= lost[:, :, k - start, None] * upper[:, None, k, k:stop]
-        left[:, :, stop:] -= lost @ upper[:, start:stop, stop:]
+    lower = np.linalg.cholesky(sorted_)
+    lower /= np.einsum("gkk->gk", lower)[:, None, :]
+    found, lost = np.empty_like(given), np.zeros_like(given)
+    for stop in range(given.shape[2], 0, -BLOCK):
+        start = max(stop - BLOCK, 0)
+        made_good = lost[:, :, stop:] @ lower[:, stop:, start:stop]
+        for k in range(stop - 1, start - 1, -1):
+            own = (lost[:, :, k + 1 : stop] @ lower[:, k + 1 : stop, k, None])[..., 0]
+            aimed = given[:, :, k] + made_good[:, :, k - start] + own
+            found[:, :, k] = np.clip(np.rint(aimed), -MOST, MOST)
+            lost[:, :, k] = given[:, :, k] - found[:, :, k]
     return np.take_along_axis(found, np.argsort(order, axis=1)[:, None], 2)
 
 
