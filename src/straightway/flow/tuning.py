@@ -9,7 +9,7 @@ import numpy as np
 
 from straightway.flow import files
 from straightway.flow.calibration import Sample, Samples
-from straightway.flow.tally import Tally
+from straightway.flow.tally import decibels
 from straightway.flow.translate import LoweredTwice
 from straightway.ir import Graph, Node, Value
 from straightway.onnx_io.write import to_bytes
@@ -44,8 +44,8 @@ METHODS: Mapping[str, Sequence[float]] = {
 }
 FITTED = 2
 QUICK = {"percentile": (PERCENTILE,), "minmax": (PERCENTILE,)}
-# less than the least is all the same, more than the most is below a step of eight bits
-TOLD_DB = (-20.0, 60.0)
+# one of so many samples may be a stray one
+STRAY = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +130,21 @@ class Trial:
     def sqnr_db(
         self, want: Sequence[Sequence[np.ndarray]], made: Made, samples: Sequence[Sample]
     ) -> float:
-        """Signal to error, the mean over the samples and the outputs: no stray sample decides alone."""
-        tallies = [Tally() for _ in want[0]]
+        """Signal to error over all samples but for the worst, the mean over what is compared."""
         with files.scratch("trial.onnx", made.data) as path:
             got = self.outputs(path, made.names, samples)
-        for exact, rounded in zip(want, got, strict=True):
-            for tally, one, other in zip(tallies, exact, rounded, strict=True):
-                tally.add(one, other)
-        found = [np.clip(tally.dbs, *TOLD_DB).mean() for tally in tallies]
+        kinds = zip(zip(*want, strict=True), zip(*got, strict=True), strict=True)
+        found = [_decibels(exact, rounded) for exact, rounded in kinds]
         return float(np.mean(found)) if found else 0.0
+
+
+def _decibels(want: Sequence[np.ndarray], got: Sequence[np.ndarray]) -> float:
+    """Signal to error without the samples of the greatest error: a stray one must not decide alone."""
+    pairs = zip(want, got, strict=True)
+    errors = [float(((a.astype(np.float64) - b) ** 2).sum()) for a, b in pairs]
+    kept = np.argsort(np.nan_to_num(errors, nan=np.inf))[: len(errors) - len(errors) // STRAY]
+    signal = sum(float((want[k].astype(np.float64) ** 2).sum()) for k in kept)
+    return decibels(signal, sum(errors[k] for k in kept))
 
 
 def _is_end(graph: Graph, value: Value) -> bool:
