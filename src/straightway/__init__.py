@@ -98,7 +98,9 @@ def deploy(
         return run(model, output, request=request)
     from straightway.flow import quantize as quantizing  # noqa: PLC0415
 
-    shared = {"dims": request.dims, "shapes": request.shapes, "target": request.target}
+    shared: dict[str, object] = {"dims": request.dims, "shapes": request.shapes}
+    if request.target:
+        shared["target"] = request.target
     asked = quantizing.request_of({**shared, **int8})
     return run(model, output, request=request, quantization=asked)
 
