@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-int8 bench-engines conformance fuzz docs clean
+.PHONY: help demo test lint bench bench-int8 bench-engines bench-executorch conformance fuzz docs clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,6 +24,7 @@ help:
 	@echo 'make conformance  convert all of ONNX'"'"'s backend tests: each passes or is listed as refused'
 	@echo 'make bench-int8   compare quantizers, and what int8 costs on real tasks (minutes)'
 	@echo 'make bench-engines   int8 files on the engines of devices (minutes)'
+	@echo 'make bench-executorch   PyTorch programs before and after `straightway fix` (many minutes)'
 	@echo 'make fuzz   convert damaged models for 3 minutes: each must be refused or compute the same'
 	@echo 'make docs   build the documentation into site/'
 	@echo 'make clean  remove what these made'
@@ -53,6 +54,9 @@ bench-engines: $(VENV)/test.stamp
 bench-int8: $(VENV)/test.stamp
 	@$(BIN)/python benchmarks/int8.py $(BENCH)
 	@$(BIN)/python benchmarks/accuracy.py
+
+bench-executorch: $(VENV)/test.stamp
+	@PYTHONPATH=examples $(BIN)/python -W ignore benchmarks/fixes.py $(BENCH)
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python tests/fuzz/attack.py $(FUZZ)
