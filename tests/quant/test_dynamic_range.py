@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 from quantizer_models import dynamic, images, sequences, vectors
 
 from straightway.flow import hybrid
@@ -123,3 +124,42 @@ def test_a_table_of_bytes_that_is_gathered_and_turned(tmp_path, child):
         onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), tmp_path / "m.onnx"
     )
     assert converted(tmp_path / "m.onnx", child).verification.equal
+
+
+@pytest.mark.parametrize("rounding", ["Floor", "Round"])
+def test_a_bias_rounded_at_run_time_is_that_of_the_convolution(rounding, tmp_path, child):
+    """As older quantizers write it: integers added to integers, at the product of both scales."""
+    rng = np.random.default_rng(2)
+    held = {
+        "w": rng.integers(-127, 128, (5, 3, 3, 3)).astype(np.int8),
+        "ws": np.float32(0.004),
+        "wz": np.int8(0),
+        "b": rng.normal(0, 0.4, 5).astype(np.float32),
+        "shape": np.array([1, -1, 1, 1]),
+    }
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("Mul", ["s", "ws"], ["scale"]),
+        helper.make_node("Div", ["b", "scale"], ["over"]),
+        helper.make_node(rounding, ["over"], ["whole"]),
+        helper.make_node("Cast", ["whole"], ["int"], to=onnx.TensorProto.INT32),
+        helper.make_node("Reshape", ["int", "shape"], ["added"]),
+        helper.make_node("ConvInteger", ["q", "w", "z", "wz"], ["product"], pads=[1] * 4),
+        helper.make_node("Add", ["product", "added"], ["sum"]),
+        helper.make_node("Cast", ["sum"], ["real"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Mul", ["real", "scale"], ["y"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", (1, 3, 8, 7)), ("y", (1, 5, 8, 7)))
+    ]
+    constants = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in held.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    found = converted(tmp_path / "m.onnx", child)
+    assert found.verification.equal
+    assert not {"FLOOR", "ROUND", "CAST", "DIV", "QUANTIZE"} & set(kinds(found))
+    (window,) = [n for n in found.translation.layout.graph.nodes if n.op.name == "CONV_2D"]
+    assert window.inputs[1].dtype == np.int8
+    assert np.array_equal(np.sort(window.inputs[2].const), np.sort(held["b"]))

@@ -7,7 +7,8 @@
 
 So does onnxruntime's own optimiser; the operator is of its domain (docs/ContribOperators.md). A
 ConvInteger becomes a Conv of floats whose weights tell that its operand is rounded. TFLite's hybrid
-kernels then compute either.
+kernels then compute either. A bias that the model rounds to the scale of the products, since integers
+are added to integers, is added as it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,13 +31,17 @@ FLOAT32 = np.dtype(np.float32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A product: the real operand, weights with their scale and zero point, and the node that ends it."""
+    """A product: the real operand, weights with their scale and zero point, and the node that ends it.
+
+    `bias`: what the model rounds and adds before.
+    """
 
     x: Value
     weights: Value
     scale: Value
     zero_point: Value | None
     last: Node
+    bias: Value | None = None
 
 
 def run(graph: Graph) -> list[Remark]:
@@ -67,16 +72,44 @@ def _product(node: Node) -> Found | None:
         return None
     if weights_zero is not None and weights_zero.const is None:
         return None
-    cast = _only_user(node.outputs[0])
-    scaled = None if cast is None or not is_onnx(cast, "Cast") else _only_user(cast.outputs[0])
-    if scaled is None or not is_onnx(scaled, "Mul") or scaled.outputs[0].type is None:
-        return None
-    factors = [v for v in scaled.operands() if v is not cast.outputs[0]]  # type: ignore[union-attr]
-    scale = _weights_scale(factors[0], rounding.outputs[1]) if len(factors) == 1 else None
+    ending = _ending(node.outputs[0], rounding.outputs[1])
     (real,) = rounding.operands()
-    if scale is None or real.type is None or real.rank < 2 or real.dtype != FLOAT32:
+    if ending is None or real.type is None or real.rank < 2 or real.dtype != FLOAT32:
         return None
-    return Found(x=real, weights=weights, scale=scale, zero_point=weights_zero, last=scaled)
+    last, scale, bias = ending
+    return Found(
+        x=real, weights=weights, scale=scale, zero_point=weights_zero, last=last, bias=bias
+    )
+
+
+def _ending(product: Value, rounded: Value) -> tuple[Node, Value, Value | None] | None:
+    """The node that makes floats of a product, the scale of the weights, the bias added before."""
+    first = _only_user(product)
+    add = first if first is not None and is_onnx(first, "Add") else None
+    cast = first if add is None else _only_user(add.outputs[0])
+    last = None if cast is None or not is_onnx(cast, "Cast") else _only_user(cast.outputs[0])
+    if cast is None or last is None or not is_onnx(last, "Mul") or last.outputs[0].type is None:
+        return None
+    factors = [v for v in last.operands() if v is not cast.outputs[0]]
+    scale = _weights_scale(factors[0], rounded) if len(factors) == 1 else None
+    bias = None if add is None or scale is None else _rounded_bias(add, product, rounded, scale)
+    return None if scale is None or (add is not None and bias is None) else (last, scale, bias)
+
+
+def _rounded_bias(add: Node, product: Value, rounded: Value, factor: Value) -> Value | None:
+    """The constant for each channel that, over both scales and rounded, is added to integers."""
+    added = value = next((v for v in add.operands() if v is not product), product)
+    for ops in (("Reshape", "Unsqueeze", "Cast"), ("Floor", "Round")):
+        while value.producer is not None and is_onnx(value.producer, *ops):
+            value = value.producer.operands()[0]
+    maker = value.producer
+    if maker is None or not is_onnx(maker, "Div") or value is add.outputs[0]:
+        return None
+    bias, scale = maker.operands()
+    if bias.const is None or _weights_scale(scale, rounded) is not factor or added.type is None:
+        return None
+    channels = (1, *bias.shape, *[1] * (product.rank - 2))
+    return bias if added.shape == channels else None
 
 
 def _only_user(value: Value) -> Node | None:
@@ -94,7 +127,7 @@ def _weights_scale(factor: Value, rounded: Value) -> Value | None:
 
 
 def _join_matrices(graph: Graph, _: Node, found: Found) -> bool:
-    if found.weights.rank != 2:
+    if found.weights.rank != 2 or found.bias is not None:
         return False
     inputs = [found.x, found.weights, found.scale, found.zero_point]
     return _replace(graph, found.last, PRODUCT, inputs, {})
@@ -113,6 +146,8 @@ def _join_convolution(graph: Graph, node: Node, found: Found) -> bool:
         return False
     if scale.size != 1 and found.scale.shape[along] != filters:
         return False
+    if found.bias is not None and found.bias.known_type.shape != (filters,):
+        return False
     numbers = found.weights.const.astype(np.int64) - zero.astype(np.int64).reshape(  # type: ignore[union-attr]
         -1, *[1] * (rank - 1)
     )
@@ -125,7 +160,8 @@ def _join_convolution(graph: Graph, node: Node, found: Found) -> bool:
         axis=0 if factors.size > 1 else None,
         dynamic=True,
     )
-    return _replace(graph, found.last, onnx_op("Conv", SINCE), [found.x, weights], node.attrs)
+    inputs = [found.x, weights, found.bias][: 2 + (found.bias is not None)]
+    return _replace(graph, found.last, onnx_op("Conv", SINCE), inputs, node.attrs)
 
 
 def _replace(
