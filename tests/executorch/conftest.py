@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+# exports take seconds each, on a busy machine minutes
+EXPORTS_S = 900
 HERE = str(Path(__file__).parent)
 MISSING = [one for one in ("torch", "executorch") if importlib.util.find_spec(one) is None]
 
@@ -14,7 +16,7 @@ def pytest_collection_modifyitems(items):
         if str(item.path).startswith(HERE):
             # warnings of torch's own code are no errors of ours
             item.add_marker(pytest.mark.filterwarnings("ignore"))
-            item.add_marker(pytest.mark.xdist_group("executorch"))
+            item.add_marker(pytest.mark.timeout(EXPORTS_S))
             if MISSING:
                 item.add_marker(pytest.mark.skip(reason=f"{', '.join(MISSING)} not installed"))
 

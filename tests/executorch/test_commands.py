@@ -1,0 +1,76 @@
+"""The commands of the PyTorch route, from the command line to the file."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+torch = pytest.importorskip("torch")
+
+import torch_models  # noqa: E402
+
+from straightway.cli import main as _main  # noqa: E402, F401 - registers the commands
+from straightway.cli.app import app  # noqa: E402
+from straightway.errors import InvalidRequest  # noqa: E402
+from straightway.executorch.rewrites.catalogue import named  # noqa: E402
+
+HERE = torch_models.__file__
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_export_tells_what_is_left_and_why(tmp_path):
+    out = run("export", f"{HERE}:parts", "-o", tmp_path / "parts.pte")
+    assert "not delegated" in out
+    assert "torch_models.py:" in out
+    assert "dB signal to error" in out
+    assert {path.name for path in tmp_path.iterdir()} == {"parts.pte", "parts.pte.json"}
+
+
+def test_fix_tells_promise_and_result_and_compare_takes_its_traces(tmp_path):
+    path = tmp_path / "fixed.pte"
+    said = json.loads(run("fix", f"{HERE}:attention", "-o", path, "--rule", "attention", "--json"))
+    (only,) = said["fixes"]
+    assert only["name"] == "attention"
+    assert only["promise_ns"] > 0
+    assert only["low"] <= only["ratio"] <= only["high"]
+    assert only["kept"] is (only["high"] < 1)
+    assert said["after"]["partitions"] <= said["before"]["partitions"]
+    assert said["model_db"] > 100
+    traces = [tmp_path / "a.json", tmp_path / "b.json"]
+    for trace in traces:
+        run("profile", path, "-n", "3", "-o", trace, "--what-if", "4")
+    compared = json.loads(run("compare", *traces, "--json"))
+    assert compared["whole"]["low"] <= compared["whole"]["high"]
+    assert compared["operators"]
+
+
+def test_a_model_goes_both_ways():
+    said = json.loads(run("compare", f"{HERE}:parts", "--json"))
+    assert float(said["apart_db"]) > 100
+    assert said["ratio"]["pairs"] >= 7
+    assert any("torch_models.py" in row["name"] for row in said["difference"]["places"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "code"),
+    [
+        (("export", "x:y", "-o", "x.pte", "--int8", "--int4"), "at a time", 2),
+        (("export", "x:y", "-o", "x.pte", "--dtype", "fp8"), "precisions are", 2),
+        (("profile", "x.tflite", "--cap", "avx2"), "are for ExecuTorch", 2),
+        (("profile", "absent.pte"), "no such file", 2),
+        (("profile", "x.pte", "--what-if", "0"), "above 0", 2),
+    ],
+)
+def test_wrong_options_are_told(arguments, said, code):
+    assert said in run(*arguments, code=code)
+
+
+def test_rewrites_are_named():
+    with pytest.raises(InvalidRequest, match="attention"):
+        named(["atention"])
+    assert [one.name for one in named(["split", "attention"])] == ["attention", "split"]
