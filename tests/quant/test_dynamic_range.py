@@ -163,3 +163,34 @@ def test_a_bias_rounded_at_run_time_is_that_of_the_convolution(rounding, tmp_pat
     (window,) = [n for n in found.translation.layout.graph.nodes if n.op.name == "CONV_2D"]
     assert window.inputs[1].dtype == np.int8
     assert np.array_equal(np.sort(window.inputs[2].const), np.sort(held["b"]))
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_of_integers(masked, per_channel, tmp_path, child):
+    """QAttention, as onnxruntime's quantizer makes it: only its first product is of integers."""
+    rng = np.random.default_rng(4)
+    scale = np.linspace(0.001, 0.004, 48) if per_channel else 0.003
+    held = {
+        "w": rng.integers(-127, 128, (16, 48)).astype(np.int8),
+        "ws": np.asarray(scale, np.float32),
+        "wz": np.zeros(np.shape(scale), np.int8),
+        "b": rng.normal(0, 0.4, 48).astype(np.float32),
+        "mask": np.array([[1, 1, 1, 1, 0, 0]], np.int32),
+    }
+    operands = ["q", "w", "b", "s", "ws", "mask" if masked else "", "z", "wz"]
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("QAttention", operands, ["y"], domain="com.microsoft", num_heads=2),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 6, 16)) for name in "xy"
+    ]
+    constants = [onnx.numpy_helper.from_array(np.asarray(a), n) for n, a in held.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    found = converted(tmp_path / "m.onnx", child)
+    assert found.verification.equal
+    assert "SOFTMAX" in kinds(found)

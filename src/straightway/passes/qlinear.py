@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from straightway.ir import Graph, Node, Value, edit
+from straightway.ir import Graph, Node, Op, Value, edit
 from straightway.passes.arguments import is_onnx, onnx_op
 from straightway.passes.types import nested
 from straightway.remark import Remark
@@ -73,12 +73,17 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spelling:
-    """The operator on floats, what it takes (values of other types as they are), how its result is stored."""
+    """The operator on floats, what it takes (values of other types as they are), how its result is stored.
+
+    `varies`: scales may be computed as the model runs. `contrib`: the operator is onnxruntime's own.
+    """
 
     name: str
     operands: Sequence[Read | Value | None]
     result: Read
     attrs: dict[str, Any]
+    varies: bool = False
+    contrib: bool = False
 
 
 def run(graph: Graph) -> list[Remark]:
@@ -113,7 +118,11 @@ def _respell(graph: Graph, node: Node) -> bool:
         for one in spelling.operands
     ]
     made = Value(graph.fresh(f"{node.outputs[0].name}/float"), None)
-    op = onnx_op(spelling.name, SINCE)
+    op = (
+        Op(dialect=CONTRIB, name=spelling.name, version=1)
+        if spelling.contrib
+        else onnx_op(spelling.name, SINCE)
+    )
     edit.insert(graph, Node(op, operands, [made], spelling.attrs, **_label(node)), node)
     if spelling.result.scale is None:
         edit.replace(node, [made])
@@ -188,7 +197,7 @@ def _key(node: Node) -> tuple[bytes, bytes, str] | None:
 def _is_constant(spelling: Spelling) -> bool:
     reads = [one for one in spelling.operands if isinstance(one, Read)] + [spelling.result]
     given = [v for one in reads for v in (one.scale, one.zero_point) if v is not None]
-    return all(value.const is not None for value in given)
+    return spelling.varies or all(value.const is not None for value in given)
 
 
 def _dequantized(graph: Graph, node: Node, read: Read) -> Value | None:
@@ -288,6 +297,26 @@ def _joined(_: Graph, node: Node) -> Spelling:
     return Spelling(name="Concat", operands=operands, result=_stored(node, 0), attrs=node.attrs)
 
 
+def _attention(_: Graph, node: Node) -> Spelling | None:
+    """Of QAttention the first product alone is of integers; its result is floats."""
+    x, weights, bias, x_scale, scale, mask, x_zero, zero, past = [*node.inputs, *[None] * 9][:9]
+    if len(node.outputs) > 1 or scale is None or scale.const is None:
+        return None
+    axis = 1 if scale.const.size > 1 else None
+    operands = [
+        Read(value=x, scale=x_scale, zero_point=x_zero),
+        Read(value=weights, scale=scale, zero_point=zero, axis=axis),
+        bias,
+        mask,
+        past,
+    ]
+    result = Read(value=None, scale=None, zero_point=None)
+    attrs = {key: v for key, v in node.attrs.items() if key != "past_present_share_buffer"}
+    return Spelling(
+        name="Attention", operands=operands, result=result, attrs=attrs, varies=True, contrib=True
+    )
+
+
 def _chosen(_: Graph, node: Node) -> Spelling:
     operands = [node.inputs[0], _triple(node, 1), _triple(node, 4)]
     return Spelling(name="Where", operands=operands, result=_stored(node, 7), attrs=node.attrs)
@@ -297,6 +326,7 @@ SPELLINGS: dict[str, Callable[[Graph, Node], Spelling | None]] = {
     "QLinearConv": _convolution,
     "QLinearMatMul": _matrix_product,
     "QGemm": _general_product,
+    "QAttention": _attention,
     "QLinearAdd": _pairwise("Add"),
     "QLinearMul": _pairwise("Mul"),
     "QLinearConcat": _joined,
