@@ -52,8 +52,8 @@ bench-engines: $(VENV)/test.stamp
 	@$(BIN)/python benchmarks/engines.py $(BENCH)
 
 bench-int8: $(VENV)/test.stamp
-	@$(BIN)/python benchmarks/int8.py $(BENCH)
 	@$(BIN)/python benchmarks/accuracy.py
+	@$(BIN)/python benchmarks/int8.py $(BENCH)
 
 bench-executorch: $(VENV)/test.stamp
 	@PYTHONPATH=examples $(BIN)/python -W ignore benchmarks/fixes.py $(BENCH)

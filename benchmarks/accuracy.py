@@ -1,6 +1,6 @@
 """What int8 costs on real tasks: words read, files told apart, digits. Part of `make bench-int8`.
 
-    python benchmarks/accuracy.py [--words 25] [--files 320] [--cache out/bench]
+    python benchmarks/accuracy.py [--pages 25] [--files 320] [--cache out/bench]
 
 Calibration and evaluation use other words, files and pictures. Prints a table and writes
 benchmarks/results/accuracy.json.
@@ -9,7 +9,7 @@ benchmarks/results/accuracy.json.
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import corpus
+import int8_page
 import straightway
 import tasks
 from int8 import feeds_of, real
@@ -121,16 +122,6 @@ def digits(child: Child, cache: Path) -> dict[str, float]:
     return {"float": accuracy(exact), "int8": accuracy(eight), "count": len(task.labels)}
 
 
-def rows(found: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, ...]]:
-    """The table's rows."""
-    for name, one in found.items():
-        yield (
-            name,
-            *(f"{one[key]:.1f} %" if key in one else "" for key in ("float", "int8", "agreement")),
-            f"{one['count']:.0f}",
-        )
-
-
 def main() -> int:
     """Run the tasks, print, and write."""
     parser = argparse.ArgumentParser()
@@ -149,7 +140,7 @@ def main() -> int:
     results.parent.mkdir(exist_ok=True)
     results.write_text(json.dumps(found, indent=1) + "\n")
     table = Table("task", "float", "int8", "agreement", "of")
-    for row in rows(found):
+    for row in int8_page.task_rows(found):
         table.add_row(*row)
     Console().print(table)
     return 0

@@ -1,9 +1,10 @@
 """`make bench-int8`: int8 by straightway, by onnxruntime's quantizer and by onnx2tf, in one run.
 
-    python benchmarks/int8.py [--models a,b] [--samples 100] [--no-rival] [--tasks]
+    python benchmarks/int8.py [--models a,b] [--samples 100] [--no-rival] [--no-race]
 
-Each gets the same calibration data; what onnxruntime writes is converted by straightway. Prints
-tables and writes benchmarks/results/int8.json.
+Each gets the same calibration data; what onnxruntime writes is converted by straightway. Where ours
+keeps nodes in floats, onnxruntime also quantizes once with the same nodes left out. Prints tables and
+writes benchmarks/results/int8.json and, for all models, docs/int8.md.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import corpus
+import int8_page
 import pictures
 import rival as rivals
 import straightway
@@ -35,11 +37,13 @@ from straightway.tflite.read import OperatorEntry, Subgraph, TensorEntry
 
 Arrays = Mapping[str, np.ndarray]
 OURS, PEER, RIVAL, FLOAT = "straightway", "onnxruntime", "onnx2tf", "float"
+SAME, NO_FLOATS = "onnxruntime, our floats", "ours has no floats"
 EVALUATION = 24
 PER_CHANNEL_SINCE = 13
 RACES = 3
 BORDERS = ("QUANTIZE", "DEQUANTIZE")
 RIVAL_TIMEOUT_S = 900
+RESULTS = Path(__file__).with_name("results") / "int8.json"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,12 +95,27 @@ def real(array: np.ndarray, tensor: TensorEntry) -> np.ndarray:
 def own(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path) -> Path:
     """Quantize and convert by straightway."""
     made = folder / "own.onnx"
-    straightway.quantize(model, made, calibration=lambda: iter(data), shapes=entry.shapes)
+    found = straightway.quantize(model, made, calibration=lambda: iter(data), shapes=entry.shapes)
+    (folder / "floats.json").write_text(json.dumps(list(found.floats)))
     straightway.convert(made, folder / "own.tflite", verify=False)
     return folder / "own.tflite"
 
 
-def peer(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path) -> Path:
+def same(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path) -> Path:
+    """Quantize by onnxruntime, and leave in floats what straightway did."""
+    floats = json.loads((folder / "floats.json").read_text())
+    if not floats:
+        raise rivals.NotMeasured(NO_FLOATS)
+    return peer(model, entry, data, folder, floats)
+
+
+def peer(
+    model: Path,
+    entry: corpus.Entry,
+    data: Sequence[Arrays],
+    folder: Path,
+    floats: Sequence[str] = (),
+) -> Path:
     """Quantize by onnxruntime's static quantizer (QDQ, per channel), convert by straightway."""
     from onnxruntime import quantization as q  # noqa: PLC0415 - slow to import
     from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415
@@ -109,11 +128,13 @@ def peer(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path)
             return next(self.left, None)
 
     fixed = fixed_copy(model, entry, folder / "fixed.onnx")
-    prepared, made = folder / "prepared.onnx", folder / "peer.onnx"
+    name = "same" if floats else "peer"
+    prepared, made = folder / "prepared.onnx", folder / f"{name}.onnx"
     quant_pre_process(str(fixed), str(prepared), skip_symbolic_shape=True)
     q.quantize_static(
         str(prepared), str(made), Reader(), quant_format=q.QuantFormat.QDQ, per_channel=True,
         activation_type=q.QuantType.QInt8, weight_type=q.QuantType.QInt8,
+        nodes_to_exclude=list(floats),
         # without the last it stops at a bias of one element (qdq_quantizer.py:490, version 1.32)
         extra_options={
             "WeightSymmetric": True,
@@ -121,8 +142,8 @@ def peer(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path)
             "QDQDisableWeightAdjustForInt32Bias": entry.name == "magika_v3",
         },
     )  # fmt: skip
-    straightway.convert(made, folder / "peer.tflite", verify=False, shapes=entry.shapes)
-    return folder / "peer.tflite"
+    straightway.convert(made, folder / f"{name}.tflite", verify=False, shapes=entry.shapes)
+    return folder / f"{name}.tflite"
 
 
 def fixed_copy(model: Path, entry: corpus.Entry, target: Path) -> Path:
@@ -246,7 +267,7 @@ def measure(entry: corpus.Entry, model: Path, options: argparse.Namespace, folde
     data = list(pictures.drawn(entry.name, EVALUATION, calibration=False))
     paths = {FLOAT: folder / "float.tflite"}
     straightway.convert(model, paths[FLOAT], shapes=entry.shapes)
-    makers = {OURS: own, PEER: peer}
+    makers = {OURS: own, PEER: peer, SAME: same}
     if options.rival is not None:
         makers[RIVAL] = lambda *given: onnx2tf(options.rival, *given)
     result = Model(name=entry.name, files=[])
@@ -263,7 +284,9 @@ def measure(entry: corpus.Entry, model: Path, options: argparse.Namespace, folde
                 paths.pop(label, None)
         if OURS in paths:
             devices(result, paths[OURS], child, data)
-    race(result, paths, data[0])
+    result.files = [one for one in result.files if NO_FLOATS not in one.note]
+    if options.race:
+        race(result, paths, data[0])
     return result
 
 
@@ -345,6 +368,7 @@ def main() -> int:
     parser.add_argument("--models", default="")
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--no-rival", action="store_true")
+    parser.add_argument("--no-race", dest="race", action="store_false")
     parser.add_argument("--cache", type=Path, default=Path("out/bench"))
     options = parser.parse_args()
     console = Console(stderr=True)
@@ -363,9 +387,10 @@ def main() -> int:
             folder.mkdir(parents=True)
             console.print(entry.name)
             models.append(measure(entry, corpus.find(entry, options.cache), options, folder))
-    results = Path(__file__).with_name("results") / "int8.json"
-    results.parent.mkdir(exist_ok=True)
-    results.write_text(json.dumps([asdict(model) for model in models], indent=1) + "\n")
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps([asdict(model) for model in models], indent=1) + "\n")
+    if not options.models:
+        int8_page.write([asdict(model) for model in models], options.samples)
     show(models, Console(width=150))
     return 0
 
