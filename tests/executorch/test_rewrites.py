@@ -7,10 +7,14 @@ torch = pytest.importorskip("torch")
 import torch_models  # noqa: E402
 
 from straightway.executorch.capture import capture  # noqa: E402
+from straightway.executorch.exported import Recipe, export  # noqa: E402
 from straightway.executorch.model import made  # noqa: E402
 from straightway.executorch.rewrites import (  # noqa: E402
     attention,
+    batch_norm,
+    hardsigmoid,
     layer_norm,
+    mean,
     projections,
     scalar,
     softmax_axis,
@@ -21,6 +25,9 @@ from straightway.executorch.rewrites.scene import rewritten  # noqa: E402
 CASES = [
     (attention.REWRITE, torch_models.attention, 1),
     (attention.REWRITE, torch_models.causal_attention, 1),
+    (batch_norm.REWRITE, torch_models.small, 1),
+    (hardsigmoid.REWRITE, torch_models.weighed, 1),
+    (mean.REWRITE, torch_models.weighed, 2),
     (layer_norm.REWRITE, torch_models.small, 1),
     (projections.REWRITE, torch_models.attention, 1),
     (split.REWRITE, torch_models.parts, 3),
@@ -73,3 +80,10 @@ def test_a_constant_mask_without_empty_rows_is_added():
     assert len(changes) == 1
     inputs = program.example_inputs[0]
     assert torch.allclose(program.module()(*inputs), changed.module()(*inputs), atol=1e-6)
+
+
+def test_a_norm_after_an_activation_is_computed_in_integers():
+    model = made("norm", torch_models.norm_after_activation)
+    recipe = Recipe(precision="int8", rewrites=(batch_norm.REWRITE,), samples=[model.inputs])
+    (delegate,) = export(model, recipe).lowered.map.delegates
+    assert [node.kind for node in delegate.nodes].count("XNNConvert") == 2  # input and output

@@ -58,6 +58,30 @@ class Parts(nn.Module):
         return a * b[:, 1] + x.select(1, -1).unsqueeze(1)
 
 
+class Weighed(nn.Module):
+    """Squeeze and excitation, and means without their dimensions."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.scale = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = self.first(x)
+        x = x * functional.hardsigmoid(self.scale(x))
+        return self.last(x.mean((2, 3))) + self.last(x.flatten(2).mean(-1))
+
+
+class NormAfterActivation(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3)
+        self.batch = nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        return self.second(self.batch(torch.relu(self.first(x))))
+
+
 def _made(module, *shape):
     torch.manual_seed(0)
     return module.eval(), (torch.randn(*shape),)
@@ -69,6 +93,14 @@ def small():
     module.batch.running_mean.uniform_(-0.3, 0.3)
     module.batch.running_var.uniform_(0.5, 1.5)
     return _made(module, 1, 3, 10, 12)
+
+
+def weighed():
+    return _made(Weighed(), 2, 3, 6, 7)
+
+
+def norm_after_activation():
+    return _made(NormAfterActivation(), 1, 3, 10, 12)
 
 
 def attention():

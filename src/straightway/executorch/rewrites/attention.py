@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, aten
+from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten
 
 _NAME = "attention"
 # Under a causal mask: as good as minus infinity after a softmax, yet a number to a kernel.
@@ -75,17 +75,17 @@ def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
     scale = given.get("scale") or 1 / math.sqrt(shape[-1])
     key, value = (_repeated(scene, write, one, shape) for one in (key, value))
     lead = shape[:-2]
+    turned = _turned(scene, write, key)
     flat = [
         write(aten.reshape.default, one, [math.prod(lead), *(scene.shape(one) or ())[-2:]])
-        for one in (query, key, value)
+        for one in (query, turned, value)
     ]
     scaled = write(
         aten.mul.Tensor,
         flat[0],
         write.constant(torch.full((1, 1, 1), scale, dtype=scene.dtype(query))),
     )
-    turned = write(aten.permute.default, flat[1], [0, 2, 1])
-    scores = write(aten.bmm.default, scaled, turned)
+    scores = write(aten.bmm.default, scaled, flat[1])
     mask = _mask(scene, given)
     if mask is not None:
         scores = write(
@@ -94,6 +94,19 @@ def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
     weights = write(aten.softmax.int, scores, -1)
     done = write(aten.bmm.default, weights, flat[2])
     return write(aten.reshape.default, done, [*shape[:-1], (scene.shape(value) or ())[-1]])
+
+
+def _turned(scene: Scene, write: Writer, key: torch.fx.Node) -> torch.fx.Node:
+    """The keys' last dimensions exchanged, in one move with a permute that already makes them."""
+    axes = list(range(scene.rank(key)))
+    if key.target is aten.transpose.int:
+        first, second = (int(dim) % len(axes) for dim in key.args[1:3])
+        axes[first], axes[second] = axes[second], axes[first]
+        key = key.args[0]
+    elif key.target is aten.permute.default:
+        axes, key = [int(dim) % len(axes) for dim in key.args[1]], key.args[0]
+    axes[-2:] = axes[-1], axes[-2]
+    return write(aten.permute.default, key, axes)
 
 
 def _flat(mask: torch.Tensor, lead: tuple[int, ...]) -> torch.Tensor:

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from straightway.errors import InvalidRequest
 from straightway.executorch.rewrites import (
     attention,
+    batch_norm,
+    hardsigmoid,
     layer_norm,
+    mean,
     projections,
     scalar,
     softmax_axis,
@@ -17,7 +20,10 @@ from straightway.executorch.rewrites.scene import Rewrite
 ALWAYS: tuple[Rewrite, ...] = (softmax_axis.REWRITE,)
 REWRITES: tuple[Rewrite, ...] = (
     attention.REWRITE,
+    batch_norm.REWRITE,
+    hardsigmoid.REWRITE,
     layer_norm.REWRITE,
+    mean.REWRITE,
     projections.REWRITE,
     split.REWRITE,
     scalar.REWRITE,
