@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from straightway.diagnosis.rules.catalogue import RULES
 from straightway.flow.support import Limit, Support, support
 from straightway.ir.types import SHORT_NAMES
 from straightway.tflite.rows import ROWS, Row
@@ -59,6 +60,22 @@ version that a written operator carries is the lowest that holds for its types, 
 - **8-bit**: its rule in TFLite's quantization scheme.
 - **XNNPACK**: what the delegate asks of a node. One that it leaves out ends a partition.
 """
+
+RULES_PAGE = """\
+# Rules
+
+*Made from the rules in `straightway.diagnosis.rules`; {count} of them. `straightway rules NAME` prints the same.*
+
+`straightway diagnose` asks them in this order of each program and trace. What one of them takes, no later
+one counts again, so that no time is promised twice. A saving is an upper bound: the measured time of
+the operators that would go away and of the conversions that they force.
+"""
+
+SAFETY = {
+    "exact": "the same numbers, but for the order of summation",
+    "interface": "the same numbers; the caller gives or takes other tensors",
+    "numbers": "other numbers: check the accuracy, or train again",
+}
 
 REFUSED = """\
 # ONNX's backend tests that are refused
@@ -110,9 +127,25 @@ def main() -> None:
         "rows.md": rows_page(),
         "changelog.md": CHANGES.read_text(),
         "refused.md": refused_page(),
+        "rules.md": rules_page(),
     }
     for name, page in pages.items():
         (FOLDER / name).write_text(page)
+
+
+def rules_page() -> str:
+    """Each rule's own documentation, in the order in which they are asked."""
+    parts = [RULES_PAGE.format(count=len(RULES))]
+    for rule in RULES:
+        told = rule.documentation
+        rewrite = f"`straightway fix --rule {rule.fix}`" if rule.fix else "none: change the source"
+        parts.append(
+            f"## {rule.name}\n\n**{escaped(told.title)}.**\n\n"
+            f"- **What it finds**: {escaped(told.finds)}\n- **Why it costs**: {escaped(told.costs)}\n"
+            f"- **What to do**: {escaped(told.advice)}\n- **Rewrite**: {rewrite}\n"
+            f"- **Safety**: {SAFETY[rule.safety]}\n"
+        )
+    return "\n".join(parts)
 
 
 def operators_page() -> str:

@@ -10,6 +10,7 @@ from straightway.cli import (
     compare,
     convert,
     deploy,
+    diagnose,
     doctor,
     export,
     fix,
@@ -17,6 +18,7 @@ from straightway.cli import (
     ops,
     profile,
     quantize,
+    rules,
     targets,
     verify,
 )
@@ -30,10 +32,12 @@ COMMANDS = (
     quantize,
     compare,
     export,
+    diagnose,
     fix,
     verify,
     profile,
     ops,
+    rules,
     targets,
     doctor,
 )

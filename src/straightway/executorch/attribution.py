@@ -59,18 +59,21 @@ TFLITE_OF: Mapping[str, str] = {
     "XNNArgMaxPooling2d": "MAX_POOL_2D",
     **{f"XNNConcatenate{count}": "CONCATENATION" for count in range(2, 6)},
 }
-_LAYOUTS: Mapping[tuple[int, ...], str] = {
-    (0, 2, 3, 1): "NCHW to NHWC",
-    (0, 3, 1, 2): "NHWC to NCHW",
-}
+TO_NHWC, TO_NCHW = "NCHW to NHWC", "NHWC to NCHW"
+_LAYOUTS: Mapping[tuple[int, ...], str] = {(0, 2, 3, 1): TO_NHWC, (0, 3, 1, 2): TO_NCHW}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The operator (its place in the program's list) that a node works for, and what forces it."""
+    """The operator (its place in the program's list) that a node works for, and what forces it.
+
+    `forced_by` is the operator for whose sake a layout is converted; None where it is the program's
+    own input or output.
+    """
 
     op: int | None
     cause: str = ""
+    forced_by: int | None = None
 
 
 def owners(program: ProgramMap) -> Mapping[tuple[int, int], Owner]:
@@ -145,11 +148,20 @@ class _Owners:
         for one in self._down(node):
             if one.index in self._found:
                 return self._found[one.index].op
-        for value in node.inputs:
-            maker = self._makers.get(value)
-            if maker is not None and maker.index in self._found:
-                return self._found[maker.index].op
+        for one in self._up(node):
+            if one.index in self._found:
+                return self._found[one.index].op
         return self._inside[0] if self._inside else None
+
+    def _up(self, node: XnnNode) -> Iterator[XnnNode]:
+        queue, seen = [node], {node.index}
+        while queue:
+            for value in queue.pop(0).inputs:
+                maker = self._makers.get(value)
+                if maker is not None and maker.index not in seen:
+                    seen.add(maker.index)
+                    queue.append(maker)
+                    yield maker
 
     def _down(self, node: XnnNode) -> Iterator[XnnNode]:
         queue, seen = [node], {node.index}
@@ -169,23 +181,67 @@ class _Owners:
             place = self._found[inside[0].index].op
             if place is None:
                 return Owner(op=before, cause=turn)
-            return Owner(op=place, cause=f"{turn} for {self._told(place)}{self._came(node, place)}")
+            if inside[0].kind == "XNNConvert" and place == before:
+                return self._leaving(before, turn)  # on its way out, as another type
+            cause = f"{turn} for {self._told(place)}{self._came(node, place)}"
+            return Owner(op=place, cause=cause, forced_by=self._forced(node, place, before))
+        return self._leaving(before, turn)
+
+    def _leaving(self, before: int | None, turn: str) -> Owner:
+        """Of a value that leaves the delegate."""
         outside = self._outside(before)
         if outside is None:
             return Owner(op=before, cause=f"{turn}: the program's output is stored so")
         why = self._program.ops[outside].reason or "it runs in another partition"
-        return Owner(op=before, cause=f"{turn} for {self._told(outside)}: {why}")
+        cause = f"{turn} for {self._told(outside)}: {why}"
+        return Owner(op=before, cause=cause, forced_by=outside)
+
+    def _forced(self, node: XnnNode, place: int, before: int | None) -> int | None:
+        """Who can't do with channels last: the reader, or whoever made the operand.
+
+        What only carries an order (sums, activations, conversions of type) is forced itself, by what
+        its operands come from.
+        """
+        value = self._delegate.value(node.inputs[0])
+        if value is not None and value.role == "input":
+            return next(iter(self._beyond(place)), None)
+        if _LAYOUTS[node.permutation] == TO_NCHW:
+            return self._origin(place, before)
+        return None if before is None else self._origin(before)
+
+    def _origin(self, place: int, without: int | None = None) -> int | None:
+        """Up through what carries any order; None at the program's own input."""
+        ops, seen = self._program.ops, {place, without}
+        while self._carries(place):
+            feeds = [k for k in ops[place].feeds_on if k not in seen and not ops[k].is_constant]
+            beyond = [k for k in feeds if ops[k].partition != self._delegate.number]
+            if beyond or not feeds:
+                return beyond[0] if beyond else None
+            place = feeds[0]
+            seen.add(place)
+        return place
+
+    def _carries(self, place: int) -> bool:
+        """Whether an operator runs in any order: element by element, on operands of one rank."""
+        op = self._program.ops[place]
+        if op.partition != self._delegate.number:
+            return False
+        if "quantize" in op.target:
+            return True
+        ranks = {len(shape.sizes) for shape in (*op.inputs, *op.outputs)}
+        return category(op.target) == "elementwise" and len(ranks) == 1
+
+    def _beyond(self, place: int) -> list[int]:
+        """The makers of an operator's operands that stand outside of the delegate."""
+        ops = self._program.ops
+        return [k for k in ops[place].feeds_on if ops[k].partition != self._delegate.number]
 
     def _came(self, node: XnnNode, place: int) -> str:
         """Where an operand from beyond the border comes from."""
         value = self._delegate.value(node.inputs[0])
         if value is None or value.role != "input":
             return ""
-        makers = [
-            maker
-            for maker in self._program.ops[place].feeds_on
-            if self._program.ops[maker].partition != self._delegate.number
-        ]
+        makers = self._beyond(place)
         if not makers:
             return ": the program's input is stored otherwise"
         maker = self._program.ops[makers[0]]
@@ -218,7 +274,7 @@ class _Owners:
 def told(op: EdgeOp) -> str:
     """An operator in a few words: its name, module, and line."""
     name = op.target.split(".")
-    short = name[1] if name[0] == "aten" and len(name) > 1 else name[0]
+    short = name[1] if len(name) > 2 else name[0]
     where = [op.source.module] if op.source.module else []
     if op.source.file:
         where.append(f"{op.source.file.rpartition('/')[2]}:{op.source.line}")

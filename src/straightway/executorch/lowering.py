@@ -12,6 +12,7 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from executorch.exir.backend.utils import WhyNoPartition
 from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature
 
 from straightway.errors import Unsupported
 from straightway.executorch import pte
@@ -68,7 +69,7 @@ def lower(
     data = bytes(manager.buffer)
     read = pte.read(data, subject)
     account = _Account(read, reasons)
-    account.add(manager.exported_program().graph_module)
+    account.add(manager.exported_program())
     return Lowered(data=data, map=replace(read, ops=tuple(account.ops)), manager=manager)
 
 
@@ -120,10 +121,16 @@ class _Account:
         self._reasons = reasons
         self._steps = iter(one for one in read.instructions if one.kind != "other")
         self._made: dict[torch.fx.Node, Made] = {}
+        self._varying: set[torch.fx.Node] = set()
 
-    def add(self, module: torch.fx.GraphModule) -> None:
+    def add(self, program: ExportedProgram) -> None:
         """Take in the program's own graph."""
+        module, signature = program.graph_module, program.graph_signature
+        varying = {*signature.user_inputs, *_mutated(signature)}
+        self._varying |= {n for n in module.graph.nodes if n.name in varying}
         for node in module.graph.nodes:
+            if node.op == "output":
+                self._mark_results(node)
             if node.op != "call_function" or _name(node) == "alloc":
                 continue
             if _name(node) == "getitem":
@@ -131,13 +138,21 @@ class _Account:
                 place = int(node.args[1])
                 part = made[place] if place < len(made) else made[:1]
                 self._made[node] = part if isinstance(part, tuple) else (part,)
+                places = self._of(node)
+                if not places or not all(self.ops[place].is_constant for place in places):
+                    self._varying.add(node)
             elif _name(node) == _DELEGATE_CALL:
                 self._call(module, node)
             elif _is_view(node):
+                self._vary(node)
                 self._made[node] = self._of(node.all_input_nodes[0])
             else:
                 step = next(self._steps).index
+                self._vary(node)
                 self._take(node, None, step, _why(node, self._reasons))
+                for results in node.kwargs.values():  # parts of a list are read where it lies
+                    if isinstance(results, torch.fx.Node) and _name(results) == "alloc":
+                        self._made.setdefault(results, self._made[node])
 
     def _call(self, module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
         step = next(self._steps)
@@ -149,12 +164,25 @@ class _Account:
                 outer = next(given, None)
                 if isinstance(outer, torch.fx.Node):
                     self._made[inner] = self._of(outer)
-            elif inner.op == "call_function" and _name(inner) == "getitem":
+                    if outer in self._varying:
+                        self._varying.add(inner)
+                continue
+            self._vary(inner)
+            if inner.op == "call_function" and _name(inner) == "getitem":
                 self._made[inner] = self._of(inner.args[0])
             elif inner.op == "call_function":
                 self._take(inner, step.delegate, step.index, "")
             elif inner.op == "output":
                 self._made[node] = tuple(self._of(one) for one in inner.args[0])
+
+    def _vary(self, node: torch.fx.Node) -> None:
+        """What reads anything that varies varies."""
+        if not self._varying.isdisjoint(node.all_input_nodes):
+            self._varying.add(node)
+
+    def _mark_results(self, output: torch.fx.Node) -> None:
+        for place in {place for node in output.all_input_nodes for place in self._of(node)}:
+            self.ops[place] = replace(self.ops[place], is_result=True)
 
     def _take(self, node: torch.fx.Node, delegate: int | None, step: int, reason: str) -> None:
         feeds = sorted({place for one in node.all_input_nodes for place in self._of(one)})
@@ -173,12 +201,19 @@ class _Account:
                 outputs=tuple(_shapes(node.meta.get("val"))),
                 feeds_on=tuple(feeds),
                 source=source_of(node),
+                is_constant=node not in self._varying,
             )
         )
 
     def _of(self, node: torch.fx.Node) -> tuple[int, ...]:
         """The places of the operators that a value comes from."""
         return tuple(_flat(self._made.get(node, ())))
+
+
+def _mutated(signature: ExportGraphSignature) -> set[str]:
+    """The names of placeholders of buffers that the program changes as it runs."""
+    changed = set(signature.buffers_to_mutate.values())
+    return {name for name, kept in signature.inputs_to_buffers.items() if kept in changed}
 
 
 def _flat(made: "Made | int") -> Iterator[int]:

@@ -37,7 +37,9 @@ class EdgeOp:
     `partition` is the number of the delegate that it runs in, None outside. Outside, `reason` says
     why. `instruction` is its place in the program's chain. `handle` is what traces call it by:
     operators that came from one ATen operator share it. `feeds_on` are the places in the list of
-    operators of those that its operands come from; inputs and constants of the model have none.
+    operators of those that its operands come from; inputs and constants of the model have none. What is
+    `is_constant` depends on no input, so that each run computes the same; `is_result`: the program
+    returns it.
     """
 
     name: str
@@ -50,6 +52,8 @@ class EdgeOp:
     outputs: tuple[Shape, ...] = ()
     feeds_on: tuple[int, ...] = ()
     source: Source = field(default_factory=Source)
+    is_constant: bool = False
+    is_result: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from straightway.errors import InvalidModel
 from straightway.executorch.attribution import TFLITE_OF, Owner, owners
 from straightway.executorch.etdump import Dump, Mark
-from straightway.executorch.program import Delegate, EdgeOp, ProgramMap, Shape, XnnNode
+from straightway.executorch.foreign import named
+from straightway.executorch.program import EdgeOp, ProgramMap, Shape
 from straightway.run.device import local_run
 from straightway.trace.align import align
 from straightway.trace.schema import Event, Op, Run, Tensor, Trace, unaccounted
@@ -36,7 +37,7 @@ def trace_of(program: ProgramMap, dump: Dump, measured: Measured) -> Trace:
     The program's operators become the trace's ops; where the map has none (a file made elsewhere),
     the kernels and XNNPACK's nodes are the ops. Raises InvalidModel for a dump of another program.
     """
-    known = program if program.ops else _nameless(program)
+    known = named(program)
     runs = range(min(measured.warmup, len(dump.elapsed) - 1), len(dump.elapsed))
     events = _events(known, dump, runs, measured.tick_ns)
     total_ns = tuple(dump.total[run] * measured.tick_ns for run in runs)
@@ -123,6 +124,7 @@ def _events(program: ProgramMap, dump: Dump, runs: range, tick_ns: float) -> tup
             start_ns=median(starts_ns),
             samples_ns=samples_ns,
             cause=owner.cause,
+            forced_by=owner.forced_by,
         )
         found.append(event)
     return tuple(found)
@@ -151,45 +153,3 @@ def _delegated(program: ProgramMap, marks: Sequence[Mark]) -> Mapping[int, Owner
             if place is not None:
                 found[column] = known.get((number, nodes[place].index), Owner(op=None))
     return found
-
-
-def _nameless(program: ProgramMap) -> ProgramMap:
-    """Operators for a program whose own are unknown: its kernels and the nodes of its delegates."""
-    ops: list[EdgeOp] = []
-    delegates: dict[int, Delegate] = {}
-    for step in program.instructions:
-        if step.kind == "kernel":
-            ops.append(
-                EdgeOp(name="", target=step.name, handle=-1, partition=None, instruction=step.index)
-            )
-        elif step.delegate is not None:
-            delegate = program.delegates[step.delegate]
-            # each node is an operator of its own: its place is its handle
-            for node in delegate.nodes:
-                ops.append(_node_op(delegate, node, len(ops), step.index))
-            first = len(ops) - len(delegate.nodes)
-            numbered = tuple(
-                replace(node, handle=first + k) for k, node in enumerate(delegate.nodes)
-            )
-            delegates[delegate.number] = replace(delegate, nodes=numbered)
-    return replace(
-        program,
-        ops=tuple(ops),
-        delegates=tuple(delegates.get(one.number, one) for one in program.delegates),
-    )
-
-
-def _node_op(delegate: Delegate, node: XnnNode, handle: int, step: int) -> EdgeOp:
-    def shapes(ids: Sequence[int]) -> tuple[Shape, ...]:
-        values = [delegate.value(one) for one in ids]
-        return tuple(Shape(sizes=v.sizes, dtype=v.dtype) for v in values if v is not None)
-
-    return EdgeOp(
-        name="",
-        target=TFLITE_OF.get(node.kind, node.kind),
-        handle=handle,
-        partition=delegate.number,
-        instruction=step,
-        inputs=shapes(node.inputs),
-        outputs=shapes([node.output]),
-    )

@@ -93,14 +93,14 @@ _COLUMNS = (
 
 def render_html(view: View) -> str:
     """The whole page. The same view gives the same text; all that it holds is escaped."""
-    script = "\n".join(_read(name) for name in _SCRIPTS)
+    script = "\n".join(template_text(name) for name in _SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}}})();\n'
-    page = _environment().get_template("report.html")
+    page = environment().get_template("report.html")
     return page.render(
         view=view,
         words=_WORDS,
         policy=_policy(script),
-        style=Markup("\n".join(_read(name) for name in _STYLES)),  # noqa: S704 our own file
+        style=Markup("\n".join(template_text(name) for name in _STYLES)),  # noqa: S704 our own file
         script=Markup(script),  # noqa: S704 our own files
         data=Markup(page_data(view)),  # noqa: S704 made safe by rows.script_safe
         columns=_COLUMNS,
@@ -136,12 +136,14 @@ def _accuracy(near: accuracy.AccuracyReport | None) -> dict[str, Any]:
     }
 
 
-def _read(name: str) -> str:
+def template_text(name: str) -> str:
+    """A file of the page as it stands: style or script."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """Templates with their filters; all that they are given is escaped."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,

@@ -76,7 +76,8 @@ class Event:
     in whose body it ran, `place` where it ran: "xnnpack", "builtin", "executorch",
     "onnxruntime" or "unaccounted" (the rest between the parts and the whole). `start_ns` counts
     from the start of the run. `samples_ns` holds one duration a run, in nanoseconds. `cause` says
-    what forces an event that no operator of the model asked for.
+    what forces an event that no operator of the model asked for, `forced_by` the index of the op that
+    does, where it is one.
     """
 
     id: int
@@ -93,6 +94,7 @@ class Event:
     moved_bytes: int | None = None
     macs: int | None = None
     cause: str = ""
+    forced_by: int | None = None
 
     @property
     def median_ns(self) -> float:
