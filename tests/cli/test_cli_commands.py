@@ -41,10 +41,12 @@ NAMES = [
     "quantize",
     "compare",
     "export",
+    "diagnose",
     "fix",
     "verify",
     "profile",
     "ops",
+    "rules",
     "targets",
     "doctor",
 ]

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 HERE = str(Path(__file__).parent)
+# The first test that asks for a program waits for its export, on a busy machine.
+EXPORT_S = 600
 MISSING = [one for one in ("torch", "executorch") if importlib.util.find_spec(one) is None]
 
 
@@ -15,8 +17,10 @@ def pytest_collection_modifyitems(items):
             # warnings of torch's own code are no errors of ours
             item.add_marker(pytest.mark.filterwarnings("ignore"))
             item.add_marker(pytest.mark.xdist_group("executorch"))
-            if MISSING and "programs" in item.fixturenames:
-                item.add_marker(pytest.mark.skip(reason=f"{', '.join(MISSING)} not installed"))
+            if "programs" in item.fixturenames:
+                item.add_marker(pytest.mark.timeout(EXPORT_S))
+                if MISSING:
+                    item.add_marker(pytest.mark.skip(reason=f"{', '.join(MISSING)} not installed"))
 
 
 # By name: the blocks (none for all), the precision, and what the partitioner leaves out.
