@@ -7,9 +7,9 @@ Why it costs: a batch norm behind an activation can't be folded into the convolu
 runs as a portable kernel, one element at a time, splits the delegate in two, and what flows in and
 out is turned from NHWC to NCHW and back.
 
-What to do: put it directly behind the convolution (conv, norm, activation), or fold it into the
-convolution that follows where that one has no padding; ExecuTorch 1.5 and newer delegate it as a
-depthwise convolution.
+What to do: write it as a depthwise convolution of 1 × 1, which every version delegates; `straightway fix` does.
+Where the model can be trained again, put it directly behind the convolution (conv, norm, activation), where it costs
+nothing.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -23,5 +23,6 @@ RULE = Rule(
         "native_batch_norm",
         what="{op} is left out of the delegate and splits it",
     ),
-    safety="numbers",
+    fix="batch-norm",
+    safety="exact",
 )

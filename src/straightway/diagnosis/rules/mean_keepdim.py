@@ -26,5 +26,6 @@ RULE = Rule(
     find=undelegated(
         "mean", what="{op} drops the dimensions it averages; kept, it is delegated", where=_drops
     ),
+    fix="mean",
     safety="exact",
 )
