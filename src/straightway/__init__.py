@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from straightway.flow.compare import Comparison
     from straightway.flow.convert import Conversion
     from straightway.flow.deploy import Deployment
+    from straightway.flow.diagnose import Diagnosis
     from straightway.flow.export import Export
     from straightway.flow.fix import Fix
     from straightway.flow.quantize import Quantization
@@ -49,6 +50,7 @@ __all__ = [
     "compare",
     "convert",
     "deploy",
+    "diagnose",
     "export",
     "fix",
     "profile",
@@ -169,6 +171,21 @@ def export(model: str, output: str | Path, **options: Any) -> "Export":
     from straightway.flow.export import ExportRequest, export as run  # noqa: PLC0415
 
     return run(model, output, ExportRequest(**options))
+
+
+def diagnose(model: str | Path, **options: Any) -> "Diagnosis":
+    """Find what computes nothing in an ExecuTorch program, and the line of the model that causes it.
+
+    `model` is a .pte file or what `export` takes; `options` are the fields of
+    `flow.diagnose.DiagnoseRequest`: `trace`, `etdump`, `runs`, `rules` and others. Raises what
+    `export` and `profile` raise.
+    """
+    from straightway.executorch.installed import require  # noqa: PLC0415 - after the base import
+
+    require()
+    from straightway.flow.diagnose import DiagnoseRequest, diagnose as run  # noqa: PLC0415
+
+    return run(model, DiagnoseRequest(**options))
 
 
 def fix(model: str, output: str | Path, *, rules: tuple[str, ...] = (), **options: Any) -> "Fix":

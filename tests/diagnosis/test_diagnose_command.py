@@ -7,6 +7,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
+import straightway
 from straightway.cli.main import app
 from straightway.diagnosis.rules.catalogue import RULES
 from straightway.ir.source import Source
@@ -75,6 +76,12 @@ def test_a_file_from_elsewhere_is_told_by_its_kernels(programs, tmp_path):
     norms = [one for one in data["findings"] if one["rule"] == "batch-norm"]
     assert len(norms) == 1
     assert not norms[0]["cause"]["file"]
+
+
+def test_the_public_function_diagnoses(programs, tmp_path):
+    path, trace = traced(programs, tmp_path)
+    done = straightway.diagnose(path, trace=trace, rules=["batch-norm"])
+    assert [one.rule for one in done.findings] == ["batch-norm"]
 
 
 def test_rules_are_listed_and_told():
