@@ -167,6 +167,10 @@ def test_what_can_be_delegated_is(op):
     assert any(one.outcome.delegated for one in found)
 
 
+# Of int16 these ignore the scales (kernels/comparisons.cc:304), and what the samples compare is far apart.
+UNSCALED = dict.fromkeys(("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"), np.dtype(np.int16))
+
+
 # QUANTIZE and DEQUANTIZE: see test_conversions
 @pytest.mark.parametrize("op", sorted({s.op for s in quantizable()} - {"QUANTIZE"}))
 def test_quantized_types_follow_the_rule(op):
@@ -174,7 +178,7 @@ def test_quantized_types_follow_the_rule(op):
     for one in quantized()[op]:
         by_type[one.sample.inputs[one.sample.row.data].dtype].append(one)
     found = {kind for kind, all_ in by_type.items() if all(one.is_right for one in all_)}
-    assert names(found) == names(ROWS[op].quantized)
+    assert names(found - {UNSCALED.get(op)}) == names(ROWS[op].quantized)
 
 
 def test_float_rows_have_no_right_int8_kernel():

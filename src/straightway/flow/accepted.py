@@ -126,6 +126,9 @@ def _shapes(node: Node) -> Iterator[tuple[int, ...]]:
     if not made:
         return
     first = made[0]
+    named = [axis for axis in _named_axes(node) if -len(first) <= axis < len(first)]
+    if named:
+        yield tuple(first[axis] for axis in named)
     yield from (first[:k] for k in range(1, len(first) + 1))
     yield from ((d,) for d in first)
     if len(first) > 2:
@@ -134,10 +137,18 @@ def _shapes(node: Node) -> Iterator[tuple[int, ...]]:
         return
     dims = data.dims
     if len(dims) == len(first) and all(dims):
+        if named:
+            yield tuple(first[axis] // dims[axis] for axis in named)
         yield tuple(o // d for o, d in zip(first, dims, strict=True))
         yield tuple(k for k in range(len(dims)) if first[k] != dims[k])
         yield from (tuple(m[k] for m in made) for k in range(len(dims)) if len(made) > 1)
     yield from _axes(dims, first)
+
+
+def _named_axes(node: Node) -> tuple[int, ...]:
+    """The axes that the sizes are of, where the node names some."""
+    axes = node.attrs.get("axes")
+    return axes if isinstance(axes, tuple) else ()
 
 
 def _axes(dims: tuple[int, ...], result: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from straightway.errors import InvalidRequest
 from straightway.ir import Graph, Node, Value
+from straightway.passes import implied
 
 Arrays = dict[str, np.ndarray]
 
@@ -45,11 +46,15 @@ HOW_TO_SAVE = "Write it by numpy.savez(path, **{'INPUT': array}), of numbers or 
 def pinned_inputs(graph: Graph) -> Arrays:
     """Inputs of one whole number that the model compares with a constant, such as a sampling rate.
 
-    They take that constant: models tell by it which branch they run, and some know no other. Ask
-    before the graph is prepared, which may leave one branch only.
+    They take that constant: models tell by it which branch they run, and some know no other. Sizes are
+    those of the results that the model declares. Ask before the graph is prepared, which may leave one
+    branch only, and writes such sizes into it.
     """
     found = {}
     for value in graph.inputs:
+        for node, _ in value.uses:
+            told = (*implied.sizes(node), *implied.scales(node))
+            found.update({v.name: array for v, array in told if v is value})
         if np.issubdtype(value.dtype, np.integer) and math.prod(value.shape) == 1:
             for node, position in value.uses:
                 known = _compared_with(node, position)

@@ -180,6 +180,8 @@ def heads(g: Builder, x: Value, count: int) -> Value:
     if x.rank == 4:
         return x
     batch, length, width = x.shape
+    if count < 1 or width < count or width % count:
+        raise InvalidModel(f"{x.type} does not hold {count} heads of equal size")
     return g.transpose(g.reshape(x, (batch, length, count, width // count)), (0, 2, 1, 3))
 
 

@@ -77,56 +77,74 @@ def _elements(value: Value) -> np.dtype | None:
 
 def _told(graph: Graph, node: Node) -> bool:
     """Replace operands of which the result tells the only possible numbers."""
+    told = sizes(node)
+    for value, found in told:
+        _replace(graph, node, value, found)
+    return bool(told)
+
+
+def sizes(node: Node) -> list[tuple[Value, np.ndarray]]:
+    """The operands that come at run time and can only hold one thing, by the result's type; and what."""
     kind = node.outputs[0].type if node.outputs else None
     if kind is None or not kind.is_static:
-        return False
+        return []
     try:
         if is_onnx(node, "Resize"):
-            return _resized(graph, node, kind)
+            return _resized(node, kind)
         if is_onnx(node, "CenterCropPad"):
-            return _cropped(graph, node, kind)
-        return is_onnx(node, "Col2Im") and _joined(graph, node, kind)
+            return _cropped(node, kind)
+        return _joined(node, kind) if is_onnx(node, "Col2Im") else []
     except RuntimeOperandError:
-        return False
+        return []
 
 
-def _resized(graph: Graph, node: Node, kind: TensorType) -> bool:
+def _resized(node: Node, kind: TensorType) -> list[tuple[Value, np.ndarray]]:
     """Sizes are those of the result, where each dimension is stretched by itself."""
-    sizes = operand(node, "sizes")
-    if sizes is None or sizes.const is not None:
-        return False
+    value = operand(node, "sizes")
+    if value is None or value.const is not None:
+        return []
     if argument(node, "keep_aspect_ratio_policy", "stretch") not in ("stretch", b"stretch"):
-        return False
+        return []
     named = argument(node, "axes") or range(kind.rank)
-    found = np.array([kind.dims[axis] for axis in named], np.int64)
-    return _replace(graph, node, sizes, found)
+    return [(value, np.array([kind.dims[axis] for axis in named], np.int64))]
 
 
-def _cropped(graph: Graph, node: Node, kind: TensorType) -> bool:
+def scales(node: Node) -> list[tuple[Value, np.ndarray]]:
+    """Scales that come at run time, and numbers that give the result's sizes: others may, too."""
+    if not is_onnx(node, "Resize", "Upsample"):
+        return []
+    x, value, kind = node.inputs[0], operand(node, "scales"), node.outputs[0].type
+    if value is None or value.const is not None or x is None or x.type is None or kind is None:
+        return []
+    if not (x.type.is_static and kind.is_static) or 0 in x.shape:
+        return []
+    named = argument(node, "axes") or range(kind.rank)
+    found = np.array([kind.dims[axis] / x.shape[axis] for axis in named], np.float32)
+    return [(value, found)] if found.shape == value.shape else []
+
+
+def _cropped(node: Node, kind: TensorType) -> list[tuple[Value, np.ndarray]]:
     """The shape is that of the result."""
     shape = operand(node, "shape")
     if shape is None or shape.const is not None:
-        return False
+        return []
     named = argument(node, "axes") or range(kind.rank)
-    found = np.array([kind.dims[axis] for axis in named], shape.dtype)
-    return _replace(graph, node, shape, found)
+    return [(shape, np.array([kind.dims[axis] for axis in named], shape.dtype))]
 
 
-def _joined(graph: Graph, node: Node, kind: TensorType) -> bool:
+def _joined(node: Node, kind: TensorType) -> list[tuple[Value, np.ndarray]]:
     """The image's shape is the result's; of the block's, how many blocks there are may leave only one."""
-    done = False
+    told = []
     image, block = operand(node, "image_shape"), operand(node, "block_shape")
     if image is not None and image.const is None:
-        done |= _replace(graph, node, image, np.array(kind.dims[2:], np.int64))
+        told.append((image, np.array(kind.dims[2:], np.int64)))
     x = node.inputs[0]
     if block is None or block.const is not None or x is None or x.type is None:
-        return done
-    if not x.type.is_static:
-        return done
-    found = [*itertools.islice(_blocks(node, kind.dims, x.type.dims), 2)]
-    if len(found) == 1:
-        done |= _replace(graph, node, block, np.array(found[0], np.int64))
-    return done
+        return told
+    if x.type.is_static:
+        found = [*itertools.islice(_blocks(node, kind.dims, x.type.dims), 2)]
+        told += [(block, np.array(found[0], np.int64))] if len(found) == 1 else []
+    return told
 
 
 def _blocks(node: Node, out: tuple[int, ...], dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -150,9 +168,8 @@ def _blocks(node: Node, out: tuple[int, ...], dims: tuple[int, ...]) -> Iterator
             yield block
 
 
-def _replace(graph: Graph, node: Node, value: Value, found: np.ndarray) -> bool:
+def _replace(graph: Graph, node: Node, value: Value, found: np.ndarray) -> None:
     constant = edit.constant(graph, found, value.name)
     for index, given in enumerate(node.inputs):
         if given is value:
             edit.set_input(node, index, constant)
-    return True
