@@ -130,13 +130,14 @@ def test_no_reference_at_all_is_a_failure_that_names_both(tmp_path, child):
         Oracle(child, path).run({"x0": np.zeros(2, np.float32)})
 
 
-@pytest.mark.parametrize(
-    ("op", "inputs", "made", "attrs"),
-    [
-        ("CenterCropPad", [(FLOAT, [3, 20, 8]), (INT, [2])], [3, 10, 9], {"axes": [1, 2]}),
-        ("Resize", [(FLOAT, [1, 1, 2, 2]), (FLOAT, [0]), (FLOAT, [2])], [1, 1, 4, 6], {"axes": [2, 3]}),
-    ],
-)  # fmt: skip
-def test_sizes_and_scales_are_those_of_the_declared_result(op, inputs, made, attrs, tmp_path, child):
-    one_node(tmp_path / "m.onnx", op, inputs, [(FLOAT, made)], **attrs)
+SIZED = {
+    "CenterCropPad": ([(FLOAT, [3, 20, 8]), (INT, [2])], [3, 10, 9], [1, 2]),
+    "Resize": ([(FLOAT, [1, 1, 2, 2]), (FLOAT, [0]), (FLOAT, [2])], [1, 1, 4, 6], [2, 3]),
+}
+
+
+@pytest.mark.parametrize("op", SIZED)
+def test_sizes_and_scales_are_those_of_the_declared_result(op, tmp_path, child):
+    inputs, made, axes = SIZED[op]
+    one_node(tmp_path / "m.onnx", op, inputs, [(FLOAT, made)], axes=axes)
     assert straightway.convert(tmp_path / "m.onnx", child=child).verification is not None
