@@ -114,3 +114,9 @@ def test_what_makes_no_difference_takes_no_bits():
     assert 1.8 < high <= 2
     assert range_of(observed(far), "mse")[0] < -100
     assert range_of(observed(far), "minmax", within=(-3.0, np.inf))[0] == -3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_but_zeros_has_a_range(method):
+    low, high = range_of(observed(np.zeros(100)), method)
+    assert low <= 0 <= high

@@ -120,6 +120,8 @@ def _entropy(seen: Observed, _: float) -> Range:
     # zero is exact whatever the range; all the zeros of a ReLU would look like detail that is lost
     counts[half] = min(counts[half], counts[half + 1])
     reach = int(np.ceil(max(-seen.low, seen.high) / seen.span * half))
+    if reach == 0:  # nothing but zeros
+        return seen.low, seen.high
     widths = np.unique(np.linspace(min(LEVELS // 2, reach), reach, ENTROPY_STEPS).astype(int))
     first = half if seen.low >= 0 else 0
     last = half if seen.high <= 0 else len(counts)
