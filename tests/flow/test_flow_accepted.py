@@ -133,11 +133,14 @@ def test_no_reference_at_all_is_a_failure_that_names_both(tmp_path, child):
 SIZED = {
     "CenterCropPad": ([(FLOAT, [3, 20, 8]), (INT, [2])], [3, 10, 9], [1, 2]),
     "Resize": ([(FLOAT, [1, 1, 2, 2]), (FLOAT, [0]), (FLOAT, [2])], [1, 1, 4, 6], [2, 3]),
+    "Pad": ([(FLOAT, [2, 3, 4]), (INT, [4]), (FLOAT, []), (INT, [2])], [2, 5, 7], None),
+    "Slice": ([(FLOAT, [9, 3, 8])] + 4 * [(INT, [2])], [4, 3, 5], None),
 }
 
 
 @pytest.mark.parametrize("op", SIZED)
 def test_sizes_and_scales_are_those_of_the_declared_result(op, tmp_path, child):
     inputs, made, axes = SIZED[op]
-    one_node(tmp_path / "m.onnx", op, inputs, [(FLOAT, made)], axes=axes)
+    attributes = {} if axes is None else {"axes": axes}
+    one_node(tmp_path / "m.onnx", op, inputs, [(FLOAT, made)], **attributes)
     assert straightway.convert(tmp_path / "m.onnx", child=child).verification is not None

@@ -24,8 +24,15 @@ SMALL = (1, 2, 3, 4, 5, 8)
 Hints = dict[str, list[np.ndarray]]
 
 
-def accepted(oracle: Oracle, graph: Graph, sets: Sequence[Arrays]) -> list[Arrays]:
-    """The sets, each replaced by a similar one where the model refuses it; as it was if it always does."""
+def accepted(
+    oracle: Oracle, graph: Graph, sets: Sequence[Arrays], *, likely: bool = False
+) -> list[Arrays]:
+    """The sets, each replaced by a similar one where the model refuses it; as it was if it always does.
+
+    Where they are `likely` to be taken, they are tried before all others.
+    """
+    if likely and all(takes(oracle, graph, arrays) for arrays in sets):
+        return list(sets)
     steering = [v for v in graph.inputs if _steers(v)]
     if not steering:
         return list(sets)

@@ -255,7 +255,8 @@ def _opened(path: Path, source: Graph, request: Request) -> Opened:
     pinned = pinned_inputs(source)
     translation = translate(source, request.form)
     # by now the graph tells which tables its integers index
-    return Opened(translation=translation, sets=input_sets(source, request, pinned))
+    sets = input_sets(source, request, pinned)
+    return Opened(translation=translation, sets=sets, pinned=bool(pinned))
 
 
 def _proof(path: Path, source: Graph, request: Request, made: Opened, child: Child) -> "Proof":
@@ -265,7 +266,7 @@ def _proof(path: Path, source: Graph, request: Request, made: Opened, child: Chi
         if made.symbols:
             made = with_usual_sizes(oracle, source, made)
         else:
-            made = replace(made, sets=accepted(oracle, source, made.sets))
+            made = replace(made, sets=accepted(oracle, source, made.sets, likely=made.pinned))
     return Proof(child=child, sets=made.sets, sizes=made.sizes, step=request.step)
 
 

@@ -53,7 +53,7 @@ def pinned_inputs(graph: Graph) -> Arrays:
     found = {}
     for value in graph.inputs:
         for node, _ in value.uses:
-            told = (*implied.sizes(node), *implied.scales(node))
+            told = (*implied.sizes(node), *implied.scales(node), *implied.places(node))
             found.update({v.name: array for v, array in told if v is value})
         if np.issubdtype(value.dtype, np.integer) and math.prod(value.shape) == 1:
             for node, position in value.uses:

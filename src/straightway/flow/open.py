@@ -53,12 +53,14 @@ class Options:
 class Opened:
     """A translation that holds at every size, and inputs of several sizes to compare it on.
 
-    The last set is the one to measure on; `symbols` are the dimensions that stay open.
+    The last set is the one to measure on; `symbols` are the dimensions that stay open; `pinned` says that
+    some inputs are what the model itself tells.
     """
 
     translation: Translation
     sets: list[Arrays]
     symbols: Symbols = field(default_factory=dict)
+    pinned: bool = False
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -176,7 +176,9 @@ def _fixed_pair(
     own = _own(oracle.model, candidate, request)
     graph = own.translation.source if own.translation is not None else source
     sets = input_sets(graph, request, pinned)  # ours tells which tables its integers index
-    return own, accepted(oracle, graph, sets) if request.inputs is None else sets
+    return own, accepted(
+        oracle, graph, sets, likely=bool(pinned)
+    ) if request.inputs is None else sets
 
 
 def _own(model: Path, candidate: Path, request: Request) -> _Own:

@@ -123,6 +123,35 @@ def scales(node: Node) -> list[tuple[Value, np.ndarray]]:
     return [(value, found)] if found.shape == value.shape else []
 
 
+def places(node: Node) -> list[tuple[Value, np.ndarray]]:
+    """What comes at run time of a Slice or a Pad, and numbers that give the result's sizes: others may, too."""
+    x, kind = node.inputs[0] if node.inputs else None, node.outputs[0].type
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    if not is_onnx(node, "Slice", "Pad") or given is None or given.type is None:
+        return []
+    if x is None or x.type is None or kind is None or not (x.type.is_static and kind.is_static):
+        return []
+    slices, axes = is_onnx(node, "Slice"), operand(node, "axes")
+    count = given.type.size if slices else given.type.size // 2
+    changed = sorted(range(x.rank), key=lambda axis: x.shape[axis] == kind.dims[axis])
+    known = None if axes is None else axes.const
+    named = changed[:count] if axes is not None else [*range(x.rank)][:count]
+    named = named if known is None else [int(axis) for axis in known.reshape(-1)]
+    sizes_in, sizes_out = ([dims[k] for k in named] for dims in (x.shape, kind.dims))
+    apart = np.array(sizes_in, np.int64) - np.array(sizes_out, np.int64)
+    if slices:
+        numbers = [apart, np.array(sizes_in), np.array(named), np.ones(count)]
+    else:
+        numbers = [np.concatenate([np.zeros(count), -apart])]
+    pairs = [*zip(node.inputs[1:], numbers, strict=False)]
+    pairs += [] if slices or axes is None else [(axes, np.array(named))]
+    return [
+        (value, array.astype(np.int64))
+        for value, array in pairs
+        if value is not None and value.const is None and value.shape == array.shape
+    ]
+
+
 def _cropped(node: Node, kind: TensorType) -> list[tuple[Value, np.ndarray]]:
     """The shape is that of the result."""
     shape = operand(node, "shape")
