@@ -38,3 +38,23 @@ def test_a_nan_stays_beside_constants(op, bounds, bounded, tmp_path):
     engine.invoke()
     found = engine.get_tensor(engine.get_output_details()[0]["index"])
     assert np.array_equal(found, bounded, equal_nan=True)
+
+
+@pytest.mark.parametrize(("op", "oracle"), [("Sinh", np.sinh), ("Cosh", np.cosh)])
+def test_hyperbolic_functions_end_where_floats_do(op, oracle, tmp_path):
+    x = np.array([0.0, 1e-3, 1, -20, 88.9, -89.4], np.float32)
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, x.shape)],
+    )
+    imports = [helper.make_opsetid("", 17)]
+    save(helper.make_model(graph, opset_imports=imports, ir_version=10), tmp_path / "m.onnx")
+    convert(tmp_path / "m.onnx", tmp_path / "m.tflite", verify=False)
+    engine = Interpreter(str(tmp_path / "m.tflite"))
+    engine.allocate_tensors()
+    engine.set_tensor(engine.get_input_details()[0]["index"], x)
+    engine.invoke()
+    found = engine.get_tensor(engine.get_output_details()[0]["index"])
+    assert np.allclose(found, oracle(x.astype(np.float64)), rtol=2e-5, atol=2e-7)

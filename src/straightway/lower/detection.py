@@ -37,8 +37,8 @@ LARGEST_BELOW_1 = 1 - 2.0**-23
             lambda max_output_boxes_per_class: (
                 min(known_ints(max_output_boxes_per_class) or (1,), default=0) > 0
             ),
-            "max_output_boxes_per_class must be positive; got {max_output_boxes_per_class}",
-            kernel="onnx/docs/Operators.md#NonMaxSuppression",
+            "max_output_boxes_per_class must be above 0, which selects nothing; got {max_output_boxes_per_class}",
+            possible=True,
         ),
         need(
             lambda iou_threshold: (

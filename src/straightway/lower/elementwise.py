@@ -102,14 +102,23 @@ def tangent(g: Builder, x: Value, /) -> Value:
 
 @lower("Sinh", samples=[X])
 def hyperbolic_sine(g: Builder, x: Value, /) -> Value:
-    """(eˣ - e⁻ˣ) / 2; its error is at most 1e-7 near zero, and it is infinite from 88.73."""
-    return g.MUL(g.SUB(g.EXP(x), g.EXP(g.NEG(x))), 0.5)
+    """(eˣ - e⁻ˣ) / 2; its error is at most 1e-7 near zero. Of half of x, since eˣ ends at 88.73."""
+    rising, falling = _halves(g, x)
+    return g.SUB(rising, falling)
 
 
 @lower("Cosh", samples=[X])
 def hyperbolic_cosine(g: Builder, x: Value, /) -> Value:
-    """(eˣ + e⁻ˣ) / 2; it is infinite from 88.73."""
-    return g.MUL(g.ADD(g.EXP(x), g.EXP(g.NEG(x))), 0.5)
+    """(eˣ + e⁻ˣ) / 2, of half of x, since eˣ ends at 88.73."""
+    rising, falling = _halves(g, x)
+    return g.ADD(rising, falling)
+
+
+def _halves(g: Builder, x: Value) -> tuple[Value, Value]:
+    """eˣ / 2 and e⁻ˣ / 2 as products of two powers of half of x, which end at 89.42."""
+    half = g.MUL(x, 0.5)
+    up, down = g.EXP(half), g.EXP(g.NEG(half))
+    return g.MUL(g.MUL(up, 0.5), up), g.MUL(g.MUL(down, 0.5), down)
 
 
 @lower("Asinh", samples=[X])

@@ -1,5 +1,6 @@
 """Integer arithmetic that TFLite's kernels lack, written with what they have."""
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -170,15 +171,15 @@ def quotient(g: Builder, a: Value, b: Value) -> Value:
     """
     if a.dtype != INT64:
         return g.DIV(a, b)
-    left = remainder(g, a, b)
-    rest = g.SUB(a, left)
-    total = None
+    # of the dividend's sign, so that what is left of the dividend is no larger than it was
+    rest = g.SUB(a, truncated_remainder(g, a, b))
     divisor = g.cast(b, np.float32)
+    guesses = []
     for _ in range(ROUNDS):
         guess = g.cast(g.ROUND(g.DIV(g.cast(rest, np.float32), divisor)), INT64)
         rest = g.SUB(rest, g.MUL(guess, b))
-        total = guess if total is None else g.ADD(total, guess)
-    return g.ADD(total, g.cast(_rounds_up(g, a, b, left), INT64))
+        guesses.append(guess)
+    return functools.reduce(g.ADD, guesses)
 
 
 def _rounds_up(g: Builder, a: Value, b: Value, left: Value) -> Value:

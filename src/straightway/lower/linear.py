@@ -12,6 +12,7 @@ DOMAIN = "ai.onnx.ml"
 Floats = tuple[float, ...]
 ROWS = (0.5, -1.0, 2.0, 0.25, 1.5, -0.75)
 X = run([[1.0, -2.0, 0.5], [0.0, 3.0, -1.0]], np.float32)
+NOTHING = run([[0.0, 0.0, 0.0], [-1.0, 0.0, -2.0]], np.float32)
 
 
 def linear(g: Builder, x: Value, rows: Floats, bias: Floats, count: int) -> Value:
@@ -117,10 +118,10 @@ def linear_classifier(
 @lower(
     "Normalizer",
     domain=DOMAIN,
-    samples=[case(x=X, norm=name) for name in ("MAX", "L1", "L2")],
+    samples=[case(x=x, norm=name) for name in ("MAX", "L1", "L2") for x in (X, NOTHING)],
 )
 def normalizer(g: Builder, x: Value, /, norm: str = "MAX") -> Value:
-    """Features over their norm, a row each."""
+    """Features over their norm, a row each; a row without a norm stays as it is, as in onnxruntime."""
     axes = (x.rank - 1,)
     values = g.cast(x, np.float32)
     if norm == "L1":
@@ -129,4 +130,5 @@ def normalizer(g: Builder, x: Value, /, norm: str = "MAX") -> Value:
         size = g.SQRT(g.SUM(g.MUL(values, values), axes=axes, keep_dims=True))
     else:
         size = g.REDUCE_MAX(values, axes=axes, keep_dims=True)
+    size = g.SELECT_V2(g.EQUAL(size, 0.0), g.const(1.0, np.float32), size)
     return g.DIV(values, size)
