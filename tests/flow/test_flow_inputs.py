@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from onnx_io.small_models import model, node, save, tensor, tokens, weights
 from straightway.errors import InvalidRequest
@@ -186,3 +186,28 @@ def test_nothing_is_divided_by_zero(name, operands, tmp_path):
     found = make_inputs(graph_of(proto, tmp_path), 0)["ids"]
     assert found.all()
     assert found.max() > 50
+
+
+def test_words_segments_and_positions_have_tables_of_their_own(tmp_path):
+    embed = node(
+        "EmbedLayerNormalization",
+        "ids kinds words rows two scale shift _ places",
+        "y mask",
+        domain="com.microsoft",
+    )
+    names = ("ids", "kinds", "places")
+    proto = model(
+        [embed],
+        [tensor(name, (4, 6), I32) for name in names],
+        [tensor("y", (4, 6, 8)), tensor("mask", (4,), I32)],
+        {
+            "words": weights(30, 8),
+            "rows": weights(7, 8),
+            "two": weights(2, 8),
+            "scale": weights(8),
+            "shift": weights(8),
+        },
+    )
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    found = {value.name: index_limit(value) for value in graph_of(proto, tmp_path).inputs}
+    assert found == {"ids": 30, "kinds": 2, "places": 7}

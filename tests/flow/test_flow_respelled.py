@@ -168,3 +168,25 @@ def test_dilation_with_same_padding_is_compared_with_the_evaluator(tmp_path):
     done = straightway.convert(tmp_path / "m.onnx")
     assert done.verification is not None
     assert "reference evaluator" in done.verification.note
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"clip": 0.5}, {"activations": ["LeakyRelu"], "activation_alpha": [0.2]}]
+)
+def test_a_batch_that_comes_first_is_no_fault(attrs, tmp_path):
+    rng = np.random.default_rng(0)
+    constants = [
+        numpy_helper.from_array(rng.standard_normal((1, 3, size)).astype(np.float32), name)
+        for name, size in (("w", 5), ("r", 3))
+    ]
+    nodes = [helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=3, layout=1, **attrs)]
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", [2, 4, 5]), ("y", None))
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    done = straightway.convert(tmp_path / "m.onnx")
+    assert done.verification is not None
+    assert done.verification.equal

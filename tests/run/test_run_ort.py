@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tiny_models as tiny
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from straightway.errors import InvalidModel, InvalidRequest, ToolFailed
 from straightway.run import ort
@@ -161,3 +161,59 @@ def test_a_timed_run_says_what_is_wrong_with_its_inputs(child, tmp_path):
     path = tiny.onnx_net(tmp_path / "m.onnx")
     with pytest.raises(InvalidRequest, match="refuses the inputs"):
         child.call(ort.profile(path, {"x": np.ones((2, 2), np.float32)}, runs=2))
+
+
+def recurrent(path, op, layout, **attrs):
+    """Both directions of a recurrent node, with initial states and lengths, and a value inside."""
+    steps, batch, hidden, gates = 4, 2, 3, {"RNN": 1, "GRU": 3, "LSTM": 4}[op]
+    sizes = {"x": (steps, batch, 5), "h": (2, batch, hidden), "c": (2, batch, hidden)}
+    if layout:
+        sizes = {name: (b, a, c) for name, (a, b, c) in sizes.items()}
+    rng = np.random.default_rng(0)
+    stored = {"w": (2, gates * hidden, 5), "r": (2, gates * hidden, hidden)}
+    constants = [
+        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in stored.items()
+    ]
+    constants.append(numpy_helper.from_array(np.array([4, 2], np.int32), "lengths"))
+    states = ["h", "c"] if op == "LSTM" else ["h"]
+    ends = [f"y{name}" for name in ("", *states)]
+    node = helper.make_node(
+        op,
+        ["x", "w", "r", "", "lengths", *states],
+        ["inside", *ends[1:]],
+        hidden_size=hidden,
+        direction="bidirectional",
+        **({"layout": 1} if layout else {}),
+        **attrs,
+    )
+    inputs = [helper.make_tensor_value_info(n, 1, sizes[n]) for n in ("x", *states)]
+    outputs = [helper.make_tensor_value_info(n, 1, None) for n in ends]
+    last = helper.make_node("Neg", ["inside"], ["y"])
+    tiny.onnx_file(path, [node, last], inputs, outputs, constants)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("RNN", {"clip": 0.5}),
+        ("RNN", {"activations": ["LeakyRelu", "Tanh"], "activation_alpha": [0.2]}),
+        ("GRU", {"activations": ["Sigmoid", "Relu"] * 2}),
+        ("LSTM", {"input_forget": 1, "clip": 0.7}),
+    ],
+)
+def test_a_batch_that_comes_first_changes_no_number(op, attrs, child, tmp_path):
+    rng = np.random.default_rng(1)
+    names = ("x", "h", "c") if op == "LSTM" else ("x", "h")
+    shapes = {"x": (4, 2, 5), "h": (2, 2, 3), "c": (2, 2, 3)}
+    feeds = {n: rng.standard_normal(shapes[n]).astype(np.float32) for n in names}
+    turned = {n: np.ascontiguousarray(a.swapaxes(0, 1)) for n, a in feeds.items()}
+    want = child.call(ort.run(recurrent(tmp_path / "0.onnx", op, 0, **attrs), feeds))
+    path = recurrent(tmp_path / "1.onnx", op, 1, **attrs)
+    got = child.call(ort.run(path, turned, extra_outputs=["inside"]))
+    np.testing.assert_array_equal(got.pop("inside"), -got["y"])
+    assert got.keys() == want.keys()
+    for name, array in got.items():
+        order = (2, 0, 1, 3) if name == "y" else (1, 0, 2)
+        np.testing.assert_array_equal(array, want[name].transpose(order))

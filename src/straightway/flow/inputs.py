@@ -25,6 +25,8 @@ MOVES = {"Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Tran
 # What takes integers, its second operand, as places in the first.
 ALONG_ONE_AXIS = {"Gather", "GatherElements", "ScatterElements", "Scatter"}
 SCATTERS = {"ScatterElements", "Scatter", "ScatterND", "MaxUnpool"}
+# ids, segments and positions of EmbedLayerNormalization, and the operand whose rows they are
+EMBEDDED = {0: 2, 1: 4, 8: 3}
 LOOKUPS = ALONG_ONE_AXIS | {"GatherND", "ScatterND"}
 # What takes no whole number 0 as its second operand.
 DIVISIONS = {"Div", "Mod"}
@@ -204,13 +206,17 @@ def _indexed(node: Node, position: int) -> int | None:
     if node.op.name in COUNTED_WHOLE and position == 1:
         kind = node.outputs[0].type
         return math.prod(kind.dims) if kind is not None and kind.is_static else None
-    if node.op.name not in LOOKUPS or position != 1:
+    if node.op.name == "EmbedLayerNormalization":
+        place = EMBEDDED.get(position, len(node.inputs))
+    elif node.op.name in LOOKUPS and position == 1:
+        place = 0
+    else:
         return None
-    table = node.inputs[0]
+    table = node.inputs[place] if place < len(node.inputs) else None
     if table is None or table.type is None or not table.type.shape:
         return None
     shape, axis = table.type.shape, node.attrs.get("axis", 0)
-    if node.op.name not in ALONG_ONE_AXIS:
+    if node.op.name in LOOKUPS - ALONG_ONE_AXIS:
         sizes = [size for size in shape if isinstance(size, int)]
         return min(sizes, default=None)
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):

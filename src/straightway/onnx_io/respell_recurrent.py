@@ -1,11 +1,16 @@
-"""A model whose LSTMs do not round their operands as they run.
+"""A model whose recurrent nodes a reference has kernels for, or does not round as they run.
 
 onnxruntime's DynamicQuantizeLSTM rounds the whole sequence, and the hidden state before each step, to
-eight bits (docs/ContribOperators.md). Without that it is ONNX's LSTM of the same weights.
+eight bits (docs/ContribOperators.md). Without that it is ONNX's LSTM of the same weights. Nodes whose
+batch comes first (layout 1) onnxruntime lacks; transposed, they are of layout 0.
 """
+
+from collections.abc import MutableSequence
+from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.helper
 import onnx.numpy_helper
 
 from straightway.onnx_io.check import graphs
@@ -13,6 +18,12 @@ from straightway.onnx_io.check import graphs
 SHARED = 8
 # the least opset whose LSTM is as now, but for its layout
 SINCE = 7
+RECURRENT = {"RNN", "GRU", "LSTM"}
+# X, initial_h and initial_c, [batch, one, hidden] of layout 1
+BATCHED_INPUTS = (0, 5, 6)
+SWAPPED = (1, 0, 2)
+# Y is [steps, directions, batch, hidden] in layout 0, [batch, steps, directions, hidden] in layout 1
+BATCH_TO_FRONT = (2, 0, 1, 3)
 
 
 def recurrent(model: onnx.ModelProto) -> bool:
@@ -45,3 +56,50 @@ def _real(numbers: np.ndarray, scale: np.ndarray, zero_point: np.ndarray) -> np.
     factor, zero = (array.reshape(array.shape[0], 1, -1) for array in (scale, zero_point))
     less = numbers.astype(np.int32) - zero.astype(np.int32)
     return np.ascontiguousarray((less.astype(np.float32) * factor).transpose(0, 2, 1))
+
+
+def time_first(path: Path) -> bytes:
+    """The model with layout 0 between Transposes for RNN, GRU and LSTM of layout 1.
+
+    The numbers, the names of values, and the files that hold the weights are the same.
+    """
+    model = onnx.load(str(path), load_external_data=False)
+    for body in (*graphs(model.graph), *model.functions):
+        _turn(body.node)
+    return bytes(model.SerializeToString())
+
+
+def _turn(nodes: MutableSequence[onnx.NodeProto]) -> None:
+    made: list[onnx.NodeProto] = []
+    for node in nodes:
+        layout = next((a for a in node.attribute if a.name == "layout" and a.i), None)
+        if layout is None or node.op_type not in RECURRENT or node.domain not in ("", "ai.onnx"):
+            made.append(node)
+            continue
+        layout.i = 0
+        before, after = _turned_ends(node)
+        made += [*before, node, *after]
+    del nodes[:]
+    nodes.extend(made)
+
+
+def _turned_ends(node: onnx.NodeProto) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]]:
+    """Let the node read and give other values; the Transposes to the one, and from the other."""
+    before, after = [], []
+    suffix = "/time_first"
+    owner = next(filter(None, node.output))
+    for place in BATCHED_INPUTS:
+        if place < len(node.input) and node.input[place]:
+            name = f"{owner}/{place}{suffix}"
+            before.append(_transpose(node.input[place], name, SWAPPED))
+            node.input[place] = name
+    for place, result in enumerate(node.output):
+        if result:
+            order = SWAPPED if place else BATCH_TO_FRONT
+            after.append(_transpose(result + suffix, result, order))
+            node.output[place] = result + suffix
+    return before, after
+
+
+def _transpose(source: str, result: str, order: tuple[int, ...]) -> onnx.NodeProto:
+    return onnx.helper.make_node("Transpose", [source], [result], perm=order)

@@ -37,6 +37,8 @@ _BAD_INPUTS = (state.InvalidArgument, ValueError, TypeError)
 _PROTO_LIMIT_BYTES = 2**31 - 1
 _ONNX_BFLOAT16 = 16  # onnx.TensorProto.BFLOAT16
 _FATAL_ONLY = 4
+# what it says of recurrent nodes whose batch comes first (onnxruntime/core/providers/cpu/rnn)
+_BATCH_FIRST = "layout == 1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +79,10 @@ def _options(wanted: _Wanted) -> Any:
     return options
 
 
-def _session(wanted: _Wanted, options: Any) -> Any:
+def _session(wanted: _Wanted, options: Any, respelled: bytes = b"") -> Any:
     path = Path(wanted.path)
     model: Any = wanted.path
-    if wanted.extra_outputs:
+    if wanted.extra_outputs or respelled:
         if path.exists() and path.stat().st_size > _PROTO_LIMIT_BYTES:
             raise InvalidRequest(
                 f"interior values of {path.name} need a file below 2 GiB; got {path.stat().st_size}"
@@ -88,13 +90,25 @@ def _session(wanted: _Wanted, options: Any) -> Any:
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", str(path.resolve().parent)
         )
-        model = path.read_bytes() + output_fragment(wanted.extra_outputs)
+        model = (respelled or path.read_bytes()) + output_fragment(wanted.extra_outputs)
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except _INVALID as error:
         raise InvalidModel(f"onnxruntime can't read {path.name}: {error}") from error
     except (*_FAILED, state.InvalidArgument) as error:
         raise ToolFailed(f"onnxruntime can't prepare {path.name}: {error}") from error
+
+
+def _answering(wanted: _Wanted, options: Any) -> Any:
+    """A session that is asked for numbers, not for time: it may run the model spelled otherwise."""
+    try:
+        return _session(wanted, options)
+    except ToolFailed as error:
+        if _BATCH_FIRST not in str(error):
+            raise
+    from straightway.onnx_io.respell_recurrent import time_first  # noqa: PLC0415 - seldom needed
+
+    return _session(wanted, options, time_first(Path(wanted.path)))
 
 
 class _Kept:
@@ -117,7 +131,7 @@ def _kept_session(wanted: _Wanted) -> Any:
         forget()  # before the new one is made
         options = _options(wanted)
         options.enable_cpu_mem_arena = False  # it is not timed, and an arena gives nothing back
-        _Kept.session = _session(wanted, options)
+        _Kept.session = _answering(wanted, options)
         _Kept.wanted, _Kept.stamp = wanted, stamp
     return _Kept.session
 
@@ -125,7 +139,7 @@ def _kept_session(wanted: _Wanted) -> Any:
 def open_session(path: str, extra_outputs: Sequence[str]) -> Any:
     """A session of its own that also returns interior values; the caller keeps it."""
     wanted = _Wanted(path=path, optimise=True, extra_outputs=tuple(extra_outputs))
-    return _session(wanted, _options(wanted))
+    return _answering(wanted, _options(wanted))
 
 
 def outputs(session: Any, names: Sequence[str], feeds: Mapping[str, Array]) -> list[Array]:
