@@ -186,3 +186,57 @@ def test_a_map_of_another_program_is_refused(tmp_path, small):
     (tmp_path / "other.pte.json").write_text(json.dumps(other))
     with pytest.raises(InvalidModel, match="another program"):
         program_map(path)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import torch\nW = torch.nosuchthing\ndef small(): ...", r"nets.py:2: AttributeError"),
+        ("def small():\n    return undefined", r"nets.py:2: NameError"),
+        ("def small(:", r"nets.py:1: SyntaxError"),
+        (
+            "def small():\n    import torch\n    torch.load('missing.pth')",
+            r"nets.py:3: FileNotFound",
+        ),
+        (
+            "def small():\n    import numpy, torch\n    return torch.nn.ReLU(), (numpy.ones(3),)",
+            "from_numpy",
+        ),
+        ("def small():\n    import torch\n    return torch.nn.ReLU(), (torch.ones(3),), 7", "open"),
+    ],
+)
+def test_mistakes_in_the_users_file_are_told_with_their_line(code, said, tmp_path):
+    (tmp_path / "nets.py").write_text(code)
+    with pytest.raises(InvalidRequest, match=said):
+        load(f"{tmp_path / 'nets.py'}:small")
+
+
+def test_a_file_may_have_the_name_of_a_package(tmp_path):
+    (tmp_path / "onnx.py").write_text(
+        "import torch\ndef small():\n    return torch.nn.ReLU(), (torch.ones(3),)"
+    )
+    assert load(f"{tmp_path / 'onnx.py'}:small").inputs[0].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "said"),
+    [
+        ({"calibration": "data"}, "x.pte", "is for --int8"),
+        ({"without": ("NoSuchConfig",)}, "x.pte", "BatchNormConfig"),
+        ({}, "x.tflite", "is a .pte file"),
+    ],
+)
+def test_contradictions_are_told_before_anything_slow(options, name, said, tmp_path):
+    with pytest.raises(InvalidRequest, match=said):
+        export("torch_models:small", tmp_path / name, ExportRequest(**options))
+
+
+def test_operators_of_open_sizes_stand_at_their_own_steps():
+    found = lower_model(made("open", torch_models.open_attention), Recipe()).lowered.map
+    products = [op for op in found.ops if any(name in op.target for name in ("linear", "bmm"))]
+    assert len(products) == 4
+    assert all(op.partition is not None for op in products)
+    kernels = {one.index: one.name for one in found.instructions if one.kind == "kernel"}
+    outside = [op for op in found.ops if op.partition is None]
+    assert [op.instruction for op in outside] == list(kernels)
+    assert all("view" in op.target for op in outside if "et_view" in kernels[op.instruction])

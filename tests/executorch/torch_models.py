@@ -131,3 +131,8 @@ def open_batch():
 
 def nothing():
     return 3
+
+
+def open_attention():
+    batch = torch.export.Dim("batch", min=1, max=16)
+    return *_made(Attention(), 2, 6, 16), ({0: batch},)

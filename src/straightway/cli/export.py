@@ -16,7 +16,7 @@ from straightway.cli.app import (
     remark_data,
     result_console,
 )
-from straightway.cli.calibration import Calibration, Random
+from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
 from straightway.errors import InvalidRequest
 from straightway.report.quantity import plural, printable
 
@@ -41,6 +41,9 @@ def command(
     int4: Int4 = False,
     calibration: Calibration = None,
     random: Random = 0,
+    mean: Mean = None,
+    std: Std = None,
+    channels: Channels = "rgb",
     fixes: Annotated[bool, typer.Option("--fixes", help="Apply all rewrites (see `fix`).")] = False,
     without: Annotated[
         list[str] | None,
@@ -62,6 +65,7 @@ def command(
             precision=precision_of(dtype, (int8, int8_dynamic, int4)),
             calibration=calibration,
             random=random,
+            pictures=preprocessing(mean, std, channels),
             fixes=fixes,
             without=tuple(without or ()),
             verify=verify,
@@ -81,6 +85,8 @@ def precision_of(dtype: str, flags: tuple[bool, bool, bool]) -> Any:
     chosen = [name for name, flag in zip(_SHORT, flags, strict=True) if flag]
     if len(chosen) > 1 or (chosen and dtype != "fp32"):
         raise InvalidRequest("one of --dtype fp16, --int8, --int8-dynamic, --int4 at a time")
+    if dtype.lower() not in {"fp32", "fp16"}:
+        raise InvalidRequest(f"--dtype is fp32 or fp16; got {dtype}")
     return chosen[0] if chosen else dtype.lower()
 
 

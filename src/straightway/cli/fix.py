@@ -15,7 +15,7 @@ from straightway.cli.app import (
     progress,
     result_console,
 )
-from straightway.cli.calibration import Calibration, Random
+from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
 from straightway.cli.export import Dtype, Int4, Int8, Int8Dynamic, precision_of
 from straightway.report.quantity import duration, plural, printable
 
@@ -35,6 +35,9 @@ def command(
     int4: Int4 = False,
     calibration: Calibration = None,
     random: Random = 0,
+    mean: Mean = None,
+    std: Std = None,
+    channels: Channels = "rgb",
     advise: Annotated[
         bool, typer.Option("--advise", help="Print the changes to make in the model's source, too.")
     ] = False,
@@ -52,6 +55,7 @@ def command(
             precision=precision_of(dtype, (int8, int8_dynamic, int4)),
             calibration=calibration,
             random=random,
+            pictures=preprocessing(mean, std, channels),
             step=step,
         )
         done = fix(model, output, asked, rules=tuple(rule or ()))

@@ -14,14 +14,17 @@ from executorch.exir.backend.utils import WhyNoPartition
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature
 
-from straightway.errors import Unsupported
+from straightway.errors import Bug, Unsupported
 from straightway.executorch import pte
 from straightway.executorch.capture import user_line
 from straightway.executorch.model import first_line
 from straightway.executorch.origins import source_of, target_name
-from straightway.executorch.program import EdgeOp, ProgramMap, Shape
+from straightway.executorch.program import EdgeOp, Instruction, ProgramMap, Shape
 
 _REASONS_LOGGER = "executorch.backends.xnnpack.partition"
+CONFIGURATIONS = tuple(one.__name__ for one in ALL_PARTITIONER_CONFIGS)
+# What a view becomes where memory planning can't elide it (exir/passes/replace_view_copy_with_view_pass.py).
+_OPEN_VIEW = "executorch_prim.et_view.default"
 _DELEGATE_CALL = "executorch_call_delegate"
 # Places of operators, one for each part of a tuple.
 Made = tuple["int | Made", ...]
@@ -119,7 +122,7 @@ class _Account:
     def __init__(self, read: ProgramMap, reasons: Mapping[str, str]) -> None:
         self.ops: list[EdgeOp] = []
         self._reasons = reasons
-        self._steps = iter(one for one in read.instructions if one.kind != "other")
+        self._steps = [one for one in read.instructions if one.kind != "other"]
         self._made: dict[torch.fx.Node, Made] = {}
         self._varying: set[torch.fx.Node] = set()
 
@@ -145,9 +148,12 @@ class _Account:
                 self._call(module, node)
             elif _is_view(node):
                 self._vary(node)
-                self._made[node] = self._of(node.all_input_nodes[0])
+                if self._steps and self._steps[0].name == _OPEN_VIEW:
+                    self._take(node, None, self._step("kernel").index, "a view whose size is open")
+                else:
+                    self._made[node] = self._of(node.all_input_nodes[0])
             else:
-                step = next(self._steps).index
+                step = self._step("kernel").index
                 self._vary(node)
                 self._take(node, None, step, _why(node, self._reasons))
                 for results in node.kwargs.values():  # parts of a list are read where it lies
@@ -155,7 +161,7 @@ class _Account:
                         self._made.setdefault(results, self._made[node])
 
     def _call(self, module: torch.fx.GraphModule, node: torch.fx.Node) -> None:
-        step = next(self._steps)
+        step = self._step("delegate")
         program = getattr(module, node.args[0].target).original_module
         given = iter(node.args[1:])
         names = set(program.graph_signature.user_inputs)
@@ -174,6 +180,13 @@ class _Account:
                 self._take(inner, step.delegate, step.index, "")
             elif inner.op == "output":
                 self._made[node] = tuple(self._of(one) for one in inner.args[0])
+
+    def _step(self, kind: str) -> Instruction:
+        """The next step of a kind; raises Bug where graph and chain don't agree."""
+        if not self._steps or self._steps[0].kind != kind:
+            found = self._steps[0].name if self._steps else "the end"
+            raise Bug(f"a {kind} of the lowered graph meets {found} in the program's chain")
+        return self._steps.pop(0)
 
     def _vary(self, node: torch.fx.Node) -> None:
         """What reads anything that varies varies."""

@@ -1,10 +1,14 @@
 """Models to export: a factory in Python, or a program that torch.export saved."""
 
 import importlib
+import importlib.util
 import inspect
 import pickletools
 import sys
+import traceback
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from straightway.errors import InvalidModel, InvalidRequest
+from straightway.errors import InvalidModel, InvalidRequest, StraightwayError
 
 EXAMPLE = """Give MODULE:FACTORY, a function without parameters that returns the module and its
 example inputs, such as
@@ -21,10 +25,14 @@ example inputs, such as
     def small():
         return torch.nn.Linear(4, 2).eval(), (torch.randn(1, 4),)
 
-    straightway export nets:small -o small.pte"""
+    straightway export nets:small -o small.pte
+
+Open dimensions are a third part, as torch.export takes them: one entry for each input, such as
+({0: torch.export.Dim("batch", max=16)},)"""
 # More than a saved program has beside its weights; such a zip is an attack.
 _MOST_UNPACKED_BYTES = 64 << 30
 _MOST_MEMBERS = 100_000
+_LIBRARIES = ("site-packages", "dist-packages", "importlib", "straightway/executorch/", "<frozen")
 # What a pickle of tensors builds (torch.load's weights_only list): anything else is code.
 _HARMLESS = (
     "collections OrderedDict",
@@ -88,25 +96,63 @@ def load(given: str) -> Model:
 
 def _function(module: str, name: str) -> Any:
     """The factory: of a module on the path, in the working folder, or of a .py file."""
-    file = Path(module)
-    if file.suffix == ".py":
-        if not file.is_file():
-            raise InvalidRequest(f"{module}: there is no such file")
-        place, module = str(file.resolve().parent), file.stem
-    else:
-        place = str(Path.cwd())
+    place = str(Path(module).resolve().parent if module.endswith(".py") else Path.cwd())
     sys.path.insert(0, place)
     try:
-        found = getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise InvalidRequest(f"{module}:{name}: {error}; looked in {place}, too") from error
-    except AttributeError as error:
-        raise InvalidRequest(f"module {module} has no '{name}'.\n{EXAMPLE}") from error
+        with users_code(module):
+            loaded = _of_file(Path(module)) if module.endswith(".py") else _imported(module, place)
     finally:
         sys.path.remove(place)
+    found = getattr(loaded, name, None)
+    if found is None:
+        raise InvalidRequest(f"module {module} has no '{name}'.\n{EXAMPLE}")
     if not callable(found):
         raise InvalidRequest(f"{module}:{name} is no function.\n{EXAMPLE}")
     return found
+
+
+def _imported(module: str, place: str) -> Any:
+    if importlib.util.find_spec(module) is None:
+        raise InvalidRequest(f"there is no module '{module}'; looked in {place}, too")
+    return importlib.import_module(module)
+
+
+def _of_file(file: Path) -> Any:
+    """A file as a module of its own, whatever other module has its name."""
+    if not file.is_file():
+        raise InvalidRequest(f"{file}: there is no such file")
+    name = f"straightway_model_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise InvalidRequest(f"{file}: is no Python module")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@contextmanager
+def users_code(name: str) -> Iterator[None]:
+    """Whatever the user's own module raises is told with its line, and is no fault of ours."""
+    try:
+        yield
+    except StraightwayError:
+        raise
+    except Exception as error:  # any code may raise anything
+        line = _line_of(error)
+        at = f" at {line}" if line else ""
+        raise InvalidRequest(
+            f"{name} fails{at}: {type(error).__name__}: {first_line(error)}"
+        ) from error
+
+
+def _line_of(error: BaseException) -> str:
+    """The innermost line outside of libraries."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if not any(part in f.filename for part in _LIBRARIES)]
+    return f"{ours[-1].filename}:{ours[-1].lineno}" if ours else ""
 
 
 def made(name: str, factory: Any) -> Model:
@@ -118,7 +164,8 @@ def made(name: str, factory: Any) -> Model:
     ]
     if needed:
         raise InvalidRequest(f"{name} wants parameters ({needed[0].name}).\n{EXAMPLE}")
-    parts = factory()
+    with users_code(name):
+        parts = factory()
     if not isinstance(parts, tuple) or not 2 <= len(parts) <= 3:
         raise InvalidRequest(
             f"{name} returned {type(parts).__name__}, not a module and its inputs.\n{EXAMPLE}"
@@ -132,6 +179,15 @@ def made(name: str, factory: Any) -> Model:
         inputs = (inputs,)
     if not isinstance(inputs, (tuple, list)):
         raise InvalidRequest(f"{name}: its inputs are a {type(inputs).__name__}.\n{EXAMPLE}")
+    odd = next(
+        (one for one in inputs if not isinstance(one, (torch.Tensor, int, float, bool))), None
+    )
+    if odd is not None:
+        raise InvalidRequest(
+            f"{name}: an input is a {type(odd).__name__}; give tensors (torch.from_numpy) or numbers"
+        )
+    if len(parts) == 3 and not isinstance(parts[2], (tuple, list, dict, type(None))):
+        raise InvalidRequest(f"{name}: the third part says what dimensions are open.\n{EXAMPLE}")
     return Model(
         name=name,
         module=module.eval(),

@@ -137,6 +137,12 @@ def compare(a: str | Path, b: str | Path, request: CompareRequest) -> "Compariso
     if kinds == ["trace", "trace"]:
         first, second = (Trace.from_json(path.read_text(encoding="utf-8")) for path in paths)
         return difference(first, second)
+    programs = [path for path in paths if path.suffix.lower() == ".pte"]
+    if programs:
+        raise InvalidRequest(
+            f"{programs[0]}: of ExecuTorch programs compare takes traces: straightway profile "
+            f"{programs[0].name} -o a.json"
+        )
     if kinds != ["model", "model"]:
         odd = paths[kinds[0] == "model"]
         raise InvalidRequest(

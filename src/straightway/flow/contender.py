@@ -75,7 +75,8 @@ class OnnxContender:
 
     def outputs(self, child: Child, inputs: Arrays, want: Arrays) -> Arrays:
         """See `Contender`."""
-        got = child.call(ort.run(self.path, inputs))
+        # as the model says: onnxruntime's optimiser moves roundings of what is partly in floats
+        got = child.call(ort.run(self.path, inputs, optimise=False))
         for name, array in want.items():
             if got[name].shape != array.shape:
                 raise Mismatch(

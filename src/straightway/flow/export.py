@@ -11,6 +11,7 @@ import numpy as np
 from straightway.errors import InvalidRequest, Mismatch, ToolFailed
 from straightway.executorch import runner
 from straightway.executorch.exported import Exported, Recipe, eager, export as lower_model
+from straightway.executorch.lowering import CONFIGURATIONS
 from straightway.executorch.model import Model, load
 from straightway.executorch.precision import PRECISIONS, Precision
 from straightway.executorch.rewrites.catalogue import REWRITES
@@ -93,9 +94,7 @@ def export(model: str | Model, output: str | Path, request: ExportRequest | None
     other numbers than the model; it is kept as NAME.mismatch.pte then.
     """
     asked, path = request or ExportRequest(), Path(output)
-    if asked.precision not in PRECISIONS:
-        raise InvalidRequest(f"precisions are {', '.join(PRECISIONS)}; got '{asked.precision}'")
-    files.check_output(path)
+    check(asked, path)
     given = load(model) if isinstance(model, str) else model
     samples = calibration_of(given, asked)
     asked.step("exporting")
@@ -125,6 +124,22 @@ def export(model: str | Model, output: str | Path, request: ExportRequest | None
     )
     _keep(done)
     return done
+
+
+def check(asked: ExportRequest, path: Path) -> None:
+    """Refuse what contradicts itself before anything slow begins; raises InvalidRequest."""
+    files.check_output(path)
+    if path.suffix != ".pte":
+        raise InvalidRequest(f"{path}: an ExecuTorch program is a .pte file")
+    if asked.precision not in PRECISIONS:
+        raise InvalidRequest(f"precisions are {', '.join(PRECISIONS)}; got '{asked.precision}'")
+    if asked.precision != "int8" and (asked.calibration is not None or asked.random):
+        raise InvalidRequest(f"calibration data is for --int8; {asked.precision} needs none")
+    for name in asked.without:
+        if name not in CONFIGURATIONS:
+            raise InvalidRequest(
+                f"--without {name}: the partitioner has {', '.join(CONFIGURATIONS)}"
+            )
 
 
 def _keep(done: Export) -> None:

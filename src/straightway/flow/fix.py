@@ -13,7 +13,14 @@ from straightway.executorch.rewrites.catalogue import REWRITES, named
 from straightway.executorch.rewrites.scene import Change, Rewrite, changes_of
 from straightway.executorch.tensors import array_of
 from straightway.flow import files
-from straightway.flow.export import ExportRequest, Numbers, calibration_of, compared, tensors_of
+from straightway.flow.export import (
+    ExportRequest,
+    Numbers,
+    calibration_of,
+    check,
+    compared,
+    tensors_of,
+)
 from straightway.flow.program import TraceRequest, map_path, settings_of, trace
 from straightway.run.process import Child
 from straightway.run.race import Entrant, race
@@ -73,11 +80,12 @@ def fix(
     computes other numbers, and what `export` raises.
     """
     asked, path = request or ExportRequest(), Path(output)
-    files.check_output(path)
+    check(asked, path)
+    wanted = named(rules) if rules else REWRITES
     given = load(model) if isinstance(model, str) else model
     bench = _Bench(given, asked)
     before = bench.lowered(())
-    tried = bench.applicable(named(rules) if rules else REWRITES)
+    tried = bench.applicable(wanted)
     traced = bench.trace(before)
     applied = []
     for rewrite in tried:

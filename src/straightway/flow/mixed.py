@@ -88,9 +88,10 @@ def within(found: Measured, graph: Graph, assign: Assign, allowed: float) -> Ite
         return assign(found.sensitivity.weighed(nodes, factor))
 
     low, high = 0, STEPS
-    first: list[Assignment] = []
-    if found.loss(found.assignment) <= allowed:
-        first.append(found.assignment)
+    # what has no floats comes first whatever was measured: on more samples it may keep to the limit
+    first = [found.assignment]
+    keeps = found.loss(found.assignment) <= allowed
+    if keeps:
         high = 0
     while low < high:
         middle = (low + high) // 2
@@ -98,7 +99,7 @@ def within(found: Measured, graph: Graph, assign: Assign, allowed: float) -> Ite
             high = middle
         else:
             low = middle + 1
-    if not first:
+    if not keeps:
         first += _between(found, nodes, assign, (at(max(low - 1, 0)), at(low)), allowed)
     steps = (at(step) for step in range(low, STEPS + 1))
     last = map(assign, [_all(found.assignment, nodes)])

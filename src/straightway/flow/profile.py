@@ -44,7 +44,7 @@ def profile(model: Path, request: Request, *, runs: int = 30, threads: int = 1) 
         with Child(measure=threads == 1) as child:
             trace = child.call(ort.profile(model, fed.arrays, runs=runs, threads=threads))
     else:
-        raise InvalidRequest(f"{model}: profile takes a .tflite or an .onnx file")
+        raise InvalidRequest(f"{model}: profile takes a .tflite, an .onnx or a .pte file")
     return replace(trace, run=replace(trace.run, sizes=fed.sizes))
 
 
