@@ -77,7 +77,7 @@ class Inspection:
 
 
 def inspect(model: Path, request: Request) -> Inspection:
-    """Say what becomes of each node. Raises InvalidModel; Unsupported where shapes can't stay open."""
+    """Say what becomes of each node. Raises InvalidModel."""
     with within_memory(model), blamed(model, request.fixed):
         return _inspected(model, request)
 
@@ -92,9 +92,10 @@ def _inspected(model: Path, request: Request) -> Inspection:
     try:
         done = translated(model, source, request)
     except Unsupported as error:
-        if not any(remark.op or remark.step == limits.STEP for remark in error.remarks):
-            raise
-        return _refused(model, names, error.remarks, _lowered_apart(model, request))
+        remarks = error.remarks
+        if not any(remark.op or remark.step == limits.STEP for remark in remarks):
+            remarks = (_of_sizes(error, model),)
+        return _refused(model, names, remarks, _lowered_apart(model, request))
     ops = _ops_by_node(done.layout.graph)
     layouts, computed = (
         _layouts(done),
@@ -115,6 +116,12 @@ def _inspected(model: Path, request: Request) -> Inspection:
         for name, op, place in names
     )
     return Inspection(model=model, fates=fates, plan=done.layout.plan.verdict(), refusals=())
+
+
+def _of_sizes(error: Unsupported, model: Path) -> Remark:
+    """What is refused of open dimensions: of the model's inputs, at no node."""
+    text, _, remedy = str(error).removeprefix(f"{model}: ").partition("\n  what works: ")
+    return Remark(kind="missed", step="flow.open", text=text, remedy=remedy)
 
 
 def _kinds(ops: Sequence[Node]) -> tuple[str, ...]:
