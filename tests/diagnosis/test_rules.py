@@ -47,7 +47,7 @@ EXPECTED = {
 }
 # Found at every image that comes in or goes out, or crosses partitions.
 EVERYWHERE = {"channels-last-input", "skip-connection"}
-# Held in test_integers.py: torchao takes long.
+# Held in test_eight_bits.py: torchao takes long.
 INTEGERS = {"int8-float-island", "int8-concatenation"}
 CASES = [
     (program, rule.name) for program in EXPECTED for rule in RULES if rule.name not in EVERYWHERE

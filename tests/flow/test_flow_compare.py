@@ -111,7 +111,7 @@ def test_what_is_missing_is_said(made, tmp_path):
     with pytest.raises(InvalidRequest, match="no such file"):
         compare(made / "nothing.onnx", files[0], asked(made))
     (tmp_path / "trace.json").write_text(json.dumps({}))
-    with pytest.raises(InvalidRequest, match=r"trace\.json: is no model"):
+    with pytest.raises(InvalidRequest, match=r"trace\.json: compare takes two quantized models"):
         compare(files[0], tmp_path / "trace.json", asked(made))
     with pytest.raises(InvalidRequest, match="nonsense"):
         straightway.compare(*files, nonsense=1)

@@ -125,9 +125,11 @@ def scales(node: Node) -> list[tuple[Value, np.ndarray]]:
 
 def places(node: Node) -> list[tuple[Value, np.ndarray]]:
     """What comes at run time of a Slice or a Pad, and numbers that give the result's sizes: others may, too."""
+    if not is_onnx(node, "Slice", "Pad"):
+        return []
     x, kind = node.inputs[0] if node.inputs else None, node.outputs[0].type
     given = node.inputs[1] if len(node.inputs) > 1 else None
-    if not is_onnx(node, "Slice", "Pad") or given is None or given.type is None:
+    if given is None or given.type is None:
         return []
     if x is None or x.type is None or kind is None or not (x.type.is_static and kind.is_static):
         return []
