@@ -60,7 +60,7 @@ def test_a_model_goes_both_ways():
     ("arguments", "said", "code"),
     [
         (("export", "x:y", "-o", "x.pte", "--int8", "--int4"), "at a time", 2),
-        (("export", "x:y", "-o", "x.pte", "--dtype", "fp8"), "precisions are", 2),
+        (("export", "x:y", "-o", "x.pte", "--dtype", "fp8"), "fp32 or fp16", 2),
         (("profile", "x.tflite", "--cap", "avx2"), "are for ExecuTorch", 2),
         (("profile", "absent.pte"), "no such file", 2),
         (("profile", "x.pte", "--what-if", "0"), "above 0", 2),
