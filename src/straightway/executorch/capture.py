@@ -1,24 +1,12 @@
 """torch.export, and what it says when a model can't be exported, made short."""
 
-import re
-from pathlib import Path
-from typing import Any
-
-import executorch.exir
 import torch
-import torchao
 from torch.export import ExportedProgram
 
-from straightway import errors
 from straightway.errors import InvalidModel, StraightwayError, Unsupported
+from straightway.executorch.lines import user_line
 from straightway.executorch.model import Model, first_line
 
-_USER_CODE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-_LIBRARIES = tuple(
-    str(Path(file).parent)
-    for file in (torch.__file__, torchao.__file__, executorch.exir.__file__, errors.__file__)
-    if file
-)
 # What torch's message holds, and what usually helps.
 _REMEDIES = (
     (
@@ -65,23 +53,3 @@ def _told(name: str, error: BaseException) -> str:
     helps = next((remedy for sign, remedy in _REMEDIES if sign.lower() in said.lower()), "")
     text += f": {type(error).__name__}: {first_line(error)}"
     return f"{text}\n  what usually helps: {helps}" if helps else text
-
-
-def user_line(error: BaseException) -> str:
-    """The innermost line outside of libraries, of the traceback or of what the message quotes."""
-    found = ""
-    trace = error.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if _is_users(file):
-            found = f"{file}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    quoted: list[Any] = [
-        match for match in _USER_CODE.finditer(str(error)) if _is_users(match["file"])
-    ]
-    return f"{quoted[-1]['file']}:{quoted[-1]['line']}" if quoted else found
-
-
-def _is_users(file: str) -> bool:
-    """Whether a file is none of the libraries', and one at all."""
-    return not file.startswith(("<", "importlib", *_LIBRARIES))

@@ -16,7 +16,7 @@ from torch.export.graph_signature import ExportGraphSignature
 
 from straightway.errors import Bug, Unsupported
 from straightway.executorch import pte
-from straightway.executorch.capture import user_line
+from straightway.executorch.lines import user_line
 from straightway.executorch.model import first_line
 from straightway.executorch.origins import source_of, target_name
 from straightway.executorch.program import EdgeOp, Instruction, ProgramMap, Shape

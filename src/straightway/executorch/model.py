@@ -5,7 +5,6 @@ import importlib.util
 import inspect
 import pickletools
 import sys
-import traceback
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import torch
 from torch.export import ExportedProgram
 
 from straightway.errors import InvalidModel, InvalidRequest, StraightwayError
+from straightway.executorch.lines import user_line
 
 EXAMPLE = """Give MODULE:FACTORY, a function without parameters that returns the module and its
 example inputs, such as
@@ -32,7 +32,6 @@ Open dimensions are a third part, as torch.export takes them: one entry for each
 # More than a saved program has beside its weights; such a zip is an attack.
 _MOST_UNPACKED_BYTES = 64 << 30
 _MOST_MEMBERS = 100_000
-_LIBRARIES = ("site-packages", "dist-packages", "importlib", "straightway/executorch/", "<frozen")
 # What a pickle of tensors builds (torch.load's weights_only list): anything else is code.
 _HARMLESS = (
     "collections OrderedDict",
@@ -139,20 +138,11 @@ def users_code(name: str) -> Iterator[None]:
     except StraightwayError:
         raise
     except Exception as error:  # any code may raise anything
-        line = _line_of(error)
+        line = user_line(error)
         at = f" at {line}" if line else ""
         raise InvalidRequest(
             f"{name} fails{at}: {type(error).__name__}: {first_line(error)}"
         ) from error
-
-
-def _line_of(error: BaseException) -> str:
-    """The innermost line outside of libraries."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}:{error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [f for f in frames if not any(part in f.filename for part in _LIBRARIES)]
-    return f"{ours[-1].filename}:{ours[-1].lineno}" if ours else ""
 
 
 def made(name: str, factory: Any) -> Model:

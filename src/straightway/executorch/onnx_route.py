@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from straightway.errors import ToolFailed, Unsupported
-from straightway.executorch.capture import user_line
+from straightway.executorch.lines import user_line
 from straightway.executorch.model import Model, first_line
 
 

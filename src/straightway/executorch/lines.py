@@ -1,0 +1,41 @@
+"""The line of the user's own code that an error comes from."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import executorch.exir
+import torch
+import torchao
+
+from straightway import errors
+
+_USER_CODE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+_LIBRARIES = tuple(
+    str(Path(file).parent)
+    for file in (torch.__file__, torchao.__file__, executorch.exir.__file__, errors.__file__)
+    if file
+)
+
+
+def user_line(error: BaseException) -> str:
+    """The innermost line outside of libraries, of the traceback or of what the message quotes."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    found = ""
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if _is_users(file):
+            found = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    quoted: list[Any] = [
+        match for match in _USER_CODE.finditer(str(error)) if _is_users(match["file"])
+    ]
+    return f"{quoted[-1]['file']}:{quoted[-1]['line']}" if quoted else found
+
+
+def _is_users(file: str) -> bool:
+    """Whether a file is none of the libraries', and one at all."""
+    installed = "site-packages" in file or "dist-packages" in file
+    return not installed and not file.startswith(("<", "importlib", *_LIBRARIES))
