@@ -22,15 +22,14 @@ from straightway.flow.export import (
     tensors_of,
 )
 from straightway.flow.program import TraceRequest, map_path, settings_of, trace
+from straightway.flow.turns import in_turns
 from straightway.run.process import Child
-from straightway.run.race import Entrant, race
+from straightway.run.race import Entrant
 from straightway.trace.join import by_category
 from straightway.trace.schema import Trace
-from straightway.trace.statistics import Ratio, paired_ratio
+from straightway.trace.statistics import Ratio
 from straightway.trace.taxonomy import UNACCOUNTED
 
-BUDGET_NS = 8_000_000_000
-FEWEST_ROUNDS, MOST_ROUNDS = 9, 60
 TRACED_RUNS = 12
 _OVERHEAD = ("data movement", "type conversion")
 
@@ -166,14 +165,8 @@ class _Bench:
         with (
             files.scratch("first.pte", first.lowered.data) as one,
             files.scratch("second.pte", second.lowered.data) as other,
-            Child() as child,
         ):
-            entrants = [self._entrant(one, first), self._entrant(other, second)]
-            tried = child.call(race(entrants, rounds=2))
-            once_ns = sum(samples[-1] for samples in tried)
-            rounds = max(FEWEST_ROUNDS, min(MOST_ROUNDS, BUDGET_NS // max(2 * once_ns, 1)))
-            a, b = child.call(race(entrants, rounds=rounds))
-        return paired_ratio(a, b)
+            return in_turns(self._entrant(one, first), self._entrant(other, second))
 
     def _entrant(self, path: Path, exported: Exported) -> Entrant:
         settings = settings_of(exported.lowered.map)

@@ -14,15 +14,15 @@ from straightway.executorch.tensors import array_of
 from straightway.flow.convert import Conversion, Step, convert, quiet, stored_inputs
 from straightway.flow.export import ExportRequest, decibels, export
 from straightway.flow.program import TraceRequest, settings_of, trace as trace_program
+from straightway.flow.turns import in_turns
 from straightway.run import litert
 from straightway.run.process import Child
-from straightway.run.race import Entrant, race
+from straightway.run.race import Entrant
 from straightway.trace.difference import Difference, difference
 from straightway.trace.schema import Trace
-from straightway.trace.statistics import Ratio, paired_ratio
+from straightway.trace.statistics import Ratio
 
-BUDGET_NS = 6_000_000_000
-FEWEST_ROUNDS, MOST_ROUNDS, TRACED_RUNS = 7, 60, 12
+TRACED_RUNS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def routes(model: str | Model, *, fixes: bool = False, step: Step = quiet) -> Ro
             ),
             Entrant(engine="litert", path=file, inputs=_fed(conversion, list(arrays.values()))),
         ]
-        ratio = _raced(entrants)
+        ratio = in_turns(*reversed(entrants))
         apart_db = _apart(program, file, list(arrays.values()), conversion)
     return Routes(
         model=given.name,
@@ -95,14 +95,6 @@ def _fed(conversion: Conversion, arrays: list[np.ndarray]) -> Mapping[str, np.nd
             "does not matter is dropped by one of the exporters"
         )
     return stored_inputs(conversion.translation, dict(zip(names, arrays, strict=True)))
-
-
-def _raced(entrants: list[Entrant]) -> Ratio:
-    with Child() as child:
-        once_ns = sum(samples[-1] for samples in child.call(race(entrants, rounds=2)))
-        rounds = max(FEWEST_ROUNDS, min(MOST_ROUNDS, BUDGET_NS // max(2 * once_ns, 1)))
-        first, second = child.call(race(entrants, rounds=rounds))
-    return paired_ratio(second, first)
 
 
 def _apart(program: Path, file: Path, arrays: list[np.ndarray], conversion: Conversion) -> float:
