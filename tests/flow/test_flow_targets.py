@@ -163,10 +163,10 @@ def test_floats_that_nothing_rounds_stay_and_are_named(tmp_path):
 
 def test_deploying_for_a_target_asks_both_steps(tmp_path):
     path = residual(tmp_path / "net.onnx")
-    done = straightway.deploy(
-        path, tmp_path / "out", seeds=[0], target="tflite-micro-2024",
-        int8={"calibration": data(path, 4)},
-    )  # fmt: skip
+    asked = {"seeds": [0], "target": "tflite-micro-2024", "int8": {"calibration": data(path, 4)}}
+    straightway.deploy(path, tmp_path / "out", **asked)
+    done = straightway.deploy(path, tmp_path / "out", **asked)  # over the files of the first
+    assert any("of this machine, not of the target" in note for note in done.view.latency.notes)
     assert set(ends(done.conversion)) == {"int8"}
     assert scale_counts(done.conversion)["FULLY_CONNECTED"] == 1
 

@@ -43,6 +43,6 @@ def test_names_may_be_typed_in_any_case():
 
 
 def test_weights_are_described():
-    assert find("neutron-n3-64").weights == "one scale a tensor"
+    assert find("neutron-n3-64").weights == "per tensor"
     assert "FULLY_CONNECTED" in find("tflite-micro-2024").weights
-    assert find(DEFAULT).weights == "a scale a channel"
+    assert find(DEFAULT).weights == "per channel"

@@ -132,8 +132,9 @@ def lines(conversion: Any) -> list[str]:
         if found.note:
             text.append(found.note)
         partitions, outside = found.ran.placement.partitions, found.ran.placement.outside
+        where = "on this machine " if translation.form.device else ""
         text.append(
-            f"XNNPACK takes {plural(sum(map(len, partitions)), 'op')} in "
+            f"{where}XNNPACK takes {plural(sum(map(len, partitions)), 'op')} in "
             f"{plural(len(partitions), 'partition')}; {len(outside)} outside"
         )
     text.append(translation.layout.plan.verdict())

@@ -31,14 +31,17 @@ def command(
             ]
         )
         return
-    table = Table("target", "what", "activations", "weights", "inputs and outputs", "spelled for")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False)
+    for heading in ("target", "activations", "in, out", "weights", "what"):
+        table.add_column(heading, no_wrap=heading not in ("weights", "what"))
     for one in found:
         io = "floats" if one.io_type == "float" else "integers"
-        spelled = "XNNPACK" if one.delegate else "plain kernels"
-        types = " or ".join(one.activations)
-        table.add_row(one.name, one.title, types, one.weights, io, spelled)
+        table.add_row(one.name, ", ".join(one.activations), io, one.weights, one.title)
     result_console().print(table)
     if name is not None:
         (one,) = found
         figures = [f"{k}: {n.amount:g} {n.unit} ({n.source})" for k, n in one.numbers.items()]
-        print_lines(*figures, *(f"source: {text}" for text in one.sources))
+        kernels = "XNNPACK" if one.delegate else "plain kernels"
+        print_lines(
+            f"spelled for {kernels}", *figures, *(f"source: {text}" for text in one.sources)
+        )

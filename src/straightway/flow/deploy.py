@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,12 +51,10 @@ def deploy(
     asked = request or Request()
     path, folder = Path(model), Path(output)
     if quantization is None:
-        _check_folder(folder, path, asked)
+        _check_folder(folder, path, asked, _written(path.stem))
         return _deploy(path, folder, asked, command, None)
     named = f"{path.stem}.int8.onnx"
-    _check_folder(folder, path.with_name(named), asked)
-    if folder.is_dir():
-        files.check_model_output(folder / named, path, *asked.sources)
+    _check_folder(folder, path, asked, (named, *_written(Path(named).stem)))
     given = quantize(path, None, quantization)
     with files.scratch(named, given.data) as rounded:
         fixed = replace(asked, dims={}, shapes={})
@@ -121,11 +120,16 @@ def accuracy_notes(given: Quantization) -> tuple[str, ...]:
     return (*notes, f"{source}{brand}", *([f"least accurate inside: {worst}"] if worst else []))
 
 
-def _check_folder(folder: Path, model: Path, request: Request) -> None:
+def _written(stem: str) -> tuple[str, ...]:
+    """Names of the files that a model of this name leads to."""
+    files_of_it = (f"{stem}.tflite", f"{stem}.mismatch.tflite")
+    return ("report.html", "report.json", "trace.json", *files_of_it)
+
+
+def _check_folder(folder: Path, model: Path, request: Request, names: Sequence[str]) -> None:
     """Refuse a folder that is a file, or in which a file to be written is the model's own."""
     if folder.exists() and not folder.is_dir():
         raise InvalidRequest(f"{folder}: is a file; give a folder")
-    names = ("report.html", "report.json", "trace.json", f"{model.stem}.tflite")
-    for name in (*names, f"{model.stem}.mismatch.tflite"):
+    for name in names:
         if folder.is_dir():
             files.check_model_output(folder / name, model, *request.sources)

@@ -43,7 +43,7 @@ class Form:
     """What is asked of a file besides its numbers.
 
     `channels_last_io`: images that go in or out have their channels last. `io_type`: see
-    `quant.ends`. `lacks` and `accelerated`: see `quant.substitutes`. `delegate`: among equal spellings of an op, the one that XNNPACK's delegate runs.
+    `quant.ends`. `lacks` and `accelerated`: see `quant.substitutes`. `delegate`: among equal spellings of an op, the one that XNNPACK's delegate runs. `device`: title of a target that is not this machine.
     """
 
     channels_last_io: bool = False
@@ -51,6 +51,7 @@ class Form:
     delegate: bool = True
     lacks: frozenset[str] = frozenset()
     accelerated: bool = False
+    device: str = ""
 
 
 PLAIN = Form()
@@ -64,6 +65,7 @@ def form_for(target: Target, *, channels_last_io: bool = False, io_type: str = "
         delegate=target.delegate,
         lacks=target.lacks,
         accelerated=bool(target.accelerator),
+        device="" if target.delegate else target.title,
     )
 
 

@@ -1,6 +1,6 @@
 """What a report shows of a conversion and its measurement."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -56,7 +56,7 @@ def view_of(
         verdict=verdict_of(verification),
         versions={name: version(name) for name in PACKAGES},
         machine=_machine(measurement),
-        latency=_latency(measurement, conversion.sizes),
+        latency=_latency(measurement, conversion),
         categories=_categories(operators, measurement),
         operators=tuple(operators),
         partitions=_partitions(conversion, verification.ran.placement),
@@ -180,11 +180,13 @@ def _machine(measurement: Measurement | None) -> Machine | None:
     )
 
 
-def _latency(measurement: Measurement | None, sizes: Mapping[str, int]) -> Latency | None:
+def _latency(measurement: Measurement | None, conversion: Conversion) -> Latency | None:
     if measurement is None:
         return None
     notes = ["CPU time of one thread; both taken in turns in one process"]
-    if sizes:
+    if device := conversion.translation.form.device:
+        notes.append(f"of this machine, not of the target ({device})")
+    if sizes := conversion.sizes:
         named = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items())
         notes.append(f"measured at {named}, which stay open; --inputs NPZ measures other sizes")
     if not measurement.trace.run.operator_level:

@@ -5,7 +5,7 @@ from straightway.targets.target import Target
 TARGETS = (
     Target(
         name="litert",
-        title="CPU by LiteRT and XNNPACK",
+        title="CPU: LiteRT, XNNPACK",
         sources=("LiteRT v2.2.0, tflite/delegates/xnnpack/xnnpack_delegate.cc",),
         # the delegate has no int16; TFLite's own kernels have
         activations=("int8", "int16"),

@@ -12,7 +12,7 @@ def _target(family: str, macs: int) -> Target:
     name = f"ethos-{family}-{macs}"
     return Target(
         name=name,
-        title=f"Ethos-{family.upper()} NPU of {macs} MAC a cycle",
+        title=f"Ethos-{family.upper()} NPU, {macs} MAC/cycle",
         sources=(VELA,),
         activations=("int8", "int16"),
         lacks=LACKS,

@@ -8,7 +8,7 @@ LACKS = frozenset({"GELU"})
 TARGETS = (
     Target(
         name="tflite-micro",
-        title="microcontroller by TensorFlow Lite Micro",
+        title="microcontroller: TensorFlow Lite Micro",
         sources=(
             "tensorflow/tflite-micro, pull request 2673: a scale a channel of FULLY_CONNECTED",
             "tensorflow/tflite-micro, tensorflow/lite/micro/kernels: int16 beside int8 weights",
@@ -18,7 +18,7 @@ TARGETS = (
     ),
     Target(
         name="tflite-micro-2024",
-        title="microcontroller by TensorFlow Lite Micro from before September 2024",
+        title="the same from before September 2024",
         sources=("tensorflow/tflite-micro, pull requests 2602 and 2673",),
         activations=("int8", "int16"),
         lacks=LACKS,

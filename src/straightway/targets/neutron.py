@@ -8,7 +8,7 @@ CONFIGURATION = "pytorch/executorch, examples/nxp/executor_runner/neutron-imxrt7
 TARGETS = (
     Target(
         name="neutron-n3-64",
-        title="eIQ Neutron N3-64 of i.MX RT700",
+        title="eIQ Neutron N3-64, i.MX RT700",
         sources=(QUANTIZER,),
         per_channel=False,
         numbers={

@@ -45,7 +45,7 @@ class Target:
     def weights(self) -> str:
         """How weights are scaled, in a phrase."""
         if not self.per_channel:
-            return "one scale a tensor"
+            return "per tensor"
         if self.single_scale:
-            return f"a scale a channel; one for {', '.join(sorted(self.single_scale))}"
-        return "a scale a channel"
+            return f"per channel; {', '.join(sorted(self.single_scale))} per tensor"
+        return "per channel"
