@@ -138,3 +138,17 @@ def test_an_input_of_integers_is_fed_by_its_scale(made, tmp_path):
     found = compare(made / "plain.keep.tflite", tmp_path / "whole.tflite", asked(made))
     assert found.verdict == "same"
     assert found.outputs[0].b_db == pytest.approx(found.outputs[0].a_db, abs=0.2)
+
+
+@pytest.mark.parametrize("given", [{"calibration": None, "random": 3}, {}])
+def test_open_dimensions_have_the_sizes_of_the_data(made, tmp_path, given):
+    n = Net(x=(1, 4, "h", "w"))
+    path = n.save(tmp_path / "open.onnx", n.Relu(n.Conv("x", n.weights(8, 4, 3, 3))))
+    samples = made / "data"
+    for method in ("minmax", "entropy"):
+        asked_for = QuantizeRequest(calibration=samples, method=method)
+        quantize(path, tmp_path / f"{method}.onnx", asked_for)
+    request = CompareRequest(reference=path, **{"calibration": samples, **given})
+    found = compare(tmp_path / "minmax.onnx", tmp_path / "entropy.onnx", request)
+    assert found.samples == given.get("random", len(list(samples.iterdir())))
+    assert found.outputs[0].a_db > 10

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +13,7 @@ from straightway.errors import InvalidRequest
 from straightway.flow.calibration import Pictures, Sample, open_data
 from straightway.flow.contender import Contender, contender
 from straightway.flow.convert import Step, quiet
+from straightway.flow.reopening import sized
 from straightway.flow.tally import Tally
 from straightway.flow.translate import read
 from straightway.ingest.shapes import ShapeRequest
@@ -172,6 +173,10 @@ def _models(paths: tuple[Path, Path], request: CompareRequest) -> Comparison:
     path = Path(request.reference)
     shapes = ShapeRequest(dims=request.dims, shapes=request.shapes)
     request.step("reading")
+    declared = read(path, replace(shapes, keep_open=True))
+    shapes = sized(
+        declared, shapes, request.calibration, pictures=request.pictures, random=request.random
+    )
     graph = read(path, shapes)
     data = open_data(request.calibration, graph, pictures=request.pictures, random=request.random)
     samples = list(itertools.islice(data, request.samples))

@@ -11,7 +11,7 @@ from straightway.errors import Bug, InvalidRequest
 from straightway.flow import files, limits, mixed
 from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
-from straightway.flow.calibration import Pictures, Sample, Samples, open_data, shapes_of
+from straightway.flow.calibration import Pictures, Sample, Samples, open_data
 from straightway.flow.convert import Step, quiet
 from straightway.flow.reopening import NEUTRAL, keep_words, lowered_open, sized
 from straightway.flow.resumption import observer, watched
@@ -188,17 +188,16 @@ def quantize(
         )
     asked.step("reading")
     declared = read(path, replace(shapes, keep_open=True))
-    is_open = bool(open_dims(declared))
-    if is_open:
-        given = None if asked.random else shapes_of(asked.calibration, declared, asked.pictures)
-        shapes = sized(declared, shapes, given)
+    shapes = sized(
+        declared, shapes, asked.calibration, pictures=asked.pictures, random=asked.random
+    )
     samples = open_data(
         asked.calibration, read(path, shapes), pictures=asked.pictures, random=asked.random
     )
     if asked.method != AUTO:
         range_of(NOTHING_SEEN, asked.method, percentile=asked.percentile)  # checks them
     respell = respelling.run if asked.is_respelled else keep_words
-    opening = lowered_open(declared, read(path, shapes), respell) if is_open else None
+    opening = lowered_open(declared, read(path, shapes), respell) if open_dims(declared) else None
     lowered = opening.lowered if opening else lowered_twice(read(path, shapes), respell, NEUTRAL)
     limits.check_floats(path, lowered.source)
     _check_names(path, lowered, asked.keep_float)

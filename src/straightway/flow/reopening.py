@@ -1,12 +1,13 @@
 """Models with open dimensions, rounded: observed at the sizes of the data, open again afterwards."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from straightway.errors import InvalidModel, NotYet, Unsupported
 from straightway.flow import counted
-from straightway.flow.samples import Shapes, Symbols, at, is_batch
+from straightway.flow.calibration import Pictures, shapes_of
+from straightway.flow.samples import Symbols, at, is_batch
 from straightway.flow.translate import Form, LoweredTwice, fitting, twice
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph
@@ -21,6 +22,7 @@ from straightway.remark import Remark
 STEP = "flow.reopening"
 # `convert` chooses among equal spellings of an op
 NEUTRAL = Form(delegate=False)
+Data = str | Path | Callable[[], Iterable[object]] | None
 Respell = Callable[[Graph], None]
 
 
@@ -60,11 +62,17 @@ def keep_words(_: Graph) -> None:
     """Respell nothing."""
 
 
-def sized(declared: Graph, shapes: ShapeRequest, found: Shapes | None) -> ShapeRequest:
-    """The shapes asked for; of what is open besides, those of the data, else such as the model takes."""
-    return replace(
-        shapes, shapes={**shapes.shapes, **(fitting(declared) if found is None else found)}
-    )
+def sized(
+    declared: Graph, shapes: ShapeRequest, data: Data, *, pictures: Pictures | None, random: int
+) -> ShapeRequest:
+    """The shapes asked for; of what is open besides, those of the data.
+
+    For `random` samples, such as the model takes. Raises InvalidRequest where there are no data.
+    """
+    if not open_dims(declared):
+        return shapes
+    found = fitting(declared) if random else shapes_of(data, declared, pictures)
+    return replace(shapes, shapes={**shapes.shapes, **found})
 
 
 def lowered_open(declared: Graph, fixed: Graph, respell: Respell) -> Opening:
