@@ -82,6 +82,25 @@ def test_a_constant_mask_without_empty_rows_is_added():
     assert torch.allclose(program.module()(*inputs), changed.module()(*inputs), atol=1e-6)
 
 
+@pytest.mark.parametrize("mask", [None, (3, 3), (2, 4, 3, 3), (2, 1, 1, 3)])
+def test_heads_that_share_keys_are_rows_of_one_product(mask):
+    class Grouped(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", None if mask is None else torch.randn(mask))
+
+        def forward(self, q, k, v):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=self.mask, enable_gqa=True
+            )
+
+    q, k, v = torch.randn(2, 4, 3, 8), torch.randn(2, 2, 3, 8), torch.randn(2, 2, 3, 7)
+    program = capture(made("grouped", lambda: (Grouped().eval(), (q, k, v))))
+    changed, changes = rewritten(program, [attention.REWRITE])
+    assert len(changes) == 1
+    assert torch.allclose(program.module()(q, k, v), changed.module()(q, k, v), atol=1e-6)
+
+
 def test_a_norm_after_an_activation_is_computed_in_integers():
     model = made("norm", torch_models.norm_after_activation)
     recipe = Recipe(precision="int8", rewrites=(batch_norm.REWRITE,), samples=[model.inputs])

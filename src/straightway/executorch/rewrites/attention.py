@@ -41,6 +41,8 @@ def _applies(scene: Scene, node: torch.fx.Node) -> bool:
     shapes = [scene.shape(given[name]) for name in ("query", "key", "value")]
     if any(shape is None or len(shape) < 3 for shape in shapes) or given["dropout_p"]:
         return False
+    if not _is_grouped(*(shape[:-2] for shape in shapes if shape is not None)):
+        return False
     mask = given["attn_mask"]
     if mask is None:
         return True
@@ -50,6 +52,11 @@ def _applies(scene: Scene, node: torch.fx.Node) -> bool:
     if known.dtype == torch.bool:
         return bool(known.any(dim=-1).all())
     return bool(torch.isfinite(known).any(dim=-1).all())
+
+
+def _is_grouped(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> bool:
+    """Whether batch and heads are the same, or so many heads of queries share each of keys."""
+    return key == value and query[:-1] == key[:-1] and query[-1] % key[-1] == 0
 
 
 def _mask(scene: Scene, given: dict[str, Any]) -> torch.Tensor | None:
@@ -68,31 +75,33 @@ def _mask(scene: Scene, given: dict[str, Any]) -> torch.Tensor | None:
 
 
 def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
-    """Products of rank 3, as the delegate's kernel takes them: batch and heads are one dimension."""
+    """Products of rank 3, as the delegate's kernel takes them: batch and heads are one dimension.
+
+    Where several heads of queries share one of keys, they stand below each other as rows of one
+    product: nothing is repeated.
+    """
     given, write = _arguments(node), scene.writer(node)
     query, key, value = given["query"], given["key"], given["value"]
     shape = scene.shape(query) or ()
     scale = given.get("scale") or 1 / math.sqrt(shape[-1])
-    key, value = (_repeated(scene, write, one, shape) for one in (key, value))
-    lead = shape[:-2]
-    turned = _turned(scene, write, key)
-    flat = [
-        write(aten.reshape.default, one, [math.prod(lead), *(scene.shape(one) or ())[-2:]])
-        for one in (query, turned, value)
-    ]
+    count = math.prod((scene.shape(key) or ())[:-2])
+    rows = math.prod(shape[:-1]) // count
     scaled = write(
         aten.mul.Tensor,
-        flat[0],
+        write(aten.reshape.default, query, [count, rows, shape[-1]]),
         write.constant(torch.full((1, 1, 1), scale, dtype=scene.dtype(query))),
     )
-    scores = write(aten.bmm.default, scaled, flat[1])
+    turned, flat = (
+        write(aten.reshape.default, one, [count, *(scene.shape(one) or ())[-2:]])
+        for one in (_turned(scene, write, key), value)
+    )
+    scores = write(aten.bmm.default, scaled, turned)
     mask = _mask(scene, given)
     if mask is not None:
-        scores = write(
-            aten.add.Tensor, scores, write.constant(_flat(mask, lead).to(scene.dtype(query)))
-        )
+        known = _flat(mask, shape[:-1], rows).to(scene.dtype(query))
+        scores = write(aten.add.Tensor, scores, write.constant(known))
     weights = write(aten.softmax.int, scores, -1)
-    done = write(aten.bmm.default, weights, flat[2])
+    done = write(aten.bmm.default, weights, flat)
     return write(aten.reshape.default, done, [*shape[:-1], (scene.shape(value) or ())[-1]])
 
 
@@ -109,26 +118,17 @@ def _turned(scene: Scene, write: Writer, key: torch.fx.Node) -> torch.fx.Node:
     return write(aten.permute.default, key, axes)
 
 
-def _flat(mask: torch.Tensor, lead: tuple[int, ...]) -> torch.Tensor:
-    """The mask for scores of rank 3: one for all, or one for each batch and head."""
-    last = mask.shape[-2:]
+def _flat(mask: torch.Tensor, query: tuple[int, ...], rows: int) -> torch.Tensor:
+    """The mask for scores of rank 3 and so many rows: one for all, or one for each head of keys.
+
+    `query` is the queries' shape without the last dimension.
+    """
+    columns = mask.shape[-1]
+    if math.prod(mask.shape[:-1]) == 1:
+        return mask.reshape(1, 1, columns)
     if math.prod(mask.shape[:-2]) == 1:
-        return mask.reshape(1, *last)
-    return mask.expand(*lead, *last).reshape(-1, *last)
-
-
-def _repeated(
-    scene: Scene, write: Any, one: torch.fx.Node, query: tuple[int, ...]
-) -> torch.fx.Node:
-    """Keys and values of fewer heads, each repeated for its group of query heads."""
-    shape = scene.shape(one) or ()
-    if len(shape) < 4 or shape[-3] == query[-3]:
-        return one
-    times = query[-3] // shape[-3]
-    lead, (heads, steps, size) = shape[:-3], shape[-3:]
-    apart = write(aten.reshape.default, one, [*lead, heads, 1, steps * size])
-    wide = write(aten.cat.default, [apart] * times, len(lead) + 1)
-    return write(aten.reshape.default, wide, [*lead, heads * times, steps, size])
+        return mask.reshape(1, -1, columns).repeat(1, rows // query[-1], 1)
+    return mask.expand(*query, columns).reshape(-1, rows, columns)
 
 
 REWRITE = Rewrite(
