@@ -51,6 +51,14 @@ def test_operands_that_must_be_constant_are_limits():
     assert "operand 'frame_step' must be a constant" in [one.text for one in of("STFT").limits]
 
 
+def test_operands_that_the_result_may_tell_are_said_to_be():
+    texts = [one.text for one in of("Resize").limits]
+    assert (
+        "operand 'sizes' must be a constant, or follow from the shape that the model declares for the result"
+        in texts
+    )
+
+
 @pytest.mark.parametrize(
     ("kernel", "possible", "setter"),
     [("k/elu.cc:3", False, "LiteRT"), ("onnx/docs/Operators.md#Elu", False, "ONNX"), ("", True, "not yet")],

@@ -1,6 +1,7 @@
 """Data that depend on open sizes: positions, masks, tables cut to the length, steps of a sequence."""
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.helper import make_node
@@ -211,3 +212,36 @@ def test_a_loop_over_the_length(tmp_path):
     ]
     sizes = ({"T": 1}, {"T": 9})
     check(tmp_path, nodes, {"x": ["T", 4]}, {"start": floats(4)}, *sizes)
+
+
+def test_rows_of_a_batch_are_counted_in_whole_numbers_of_64_bits(tmp_path):
+    graph = helper.make_graph(
+        [make_node("GatherND", ["x", "i"], ["y"], batch_dims=1)],
+        "open",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, 4, 5]),
+            helper.make_tensor_value_info("i", TensorProto.INT64, ["N", 1, 2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    assert straightway.convert(path).verification.equal
+
+
+def test_a_condition_may_be_longer_than_what_it_chooses_from(tmp_path):
+    graph = helper.make_graph(
+        [make_node("Compress", ["x", "c"], ["y"])],
+        "open",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3]),
+            helper.make_tensor_value_info("c", TensorProto.BOOL, [4]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    done = straightway.convert(path)
+    for rows, condition in ((1, [True, False, True, True]), (3, [False, True, False, True])):
+        feeds = {"x": floats(rows, 3), "c": np.array(condition)}
+        assert_equal_at(path, done.data, feeds)

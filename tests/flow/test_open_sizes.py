@@ -192,3 +192,25 @@ def test_what_computes_sizes_comes_from_the_node_that_needs_them(tmp_path):
     written = straightway.convert(path, verify=False).translation.written.operators
     assert len(written) > 1
     assert all(node.origins for node in written)
+
+
+def test_sizes_at_which_a_window_does_not_fit_are_not_tried(tmp_path):
+    """A batch of one is one column."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["p", "w"], ["y"], pads=[0, 1, 0, 1]),
+    ]
+    path = save(
+        tmp_path / "m.onnx", nodes, {"x": ["N", 3, 10, "N"]}, ["y"], {"w": floats(4, 3, 1, 3)}
+    )
+    done = straightway.convert(path)
+    assert {check.shape[0] for check in done.verification.outputs}.isdisjoint({0, 1})
+
+
+def test_sizes_at_which_a_slice_is_shorter_are_not_tried(tmp_path):
+    nodes = [helper.make_node("Slice", ["x", "s", "e", "a"], ["y"])]
+    constants = {"s": np.array([-8]), "e": np.array([100]), "a": np.array([1])}
+    done = straightway.convert(
+        save(tmp_path / "m.onnx", nodes, {"x": [2, None, 3]}, ["y"], constants)
+    )
+    assert {check.shape for check in done.verification.outputs} == {(2, 8, 3)}

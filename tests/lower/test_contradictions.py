@@ -19,6 +19,13 @@ HEADS = (2, 4, 3, 8)
 KEPT = run([True, False, True], bool)
 
 
+def mel(**given: np.ndarray) -> Case:
+    edges = {"lower_edge_hertz": np.array(0, F4), "upper_edge_hertz": np.array(4096, F4)}
+    counts = {"num_mel_bins": 8, "dft_length": 16, "sample_rate": 8192}
+    arrays = {name: np.array(count) for name, count in counts.items()}
+    return case(**{**arrays, **edges, **given}, opset=17)
+
+
 def saved(op: str, given: Case, folder: Path) -> Path:
     path = folder / "m.onnx"
     onnx.save(build(LOWERINGS["onnx", op], given).model, path)
@@ -43,7 +50,7 @@ def saved(op: str, given: Case, folder: Path) -> Path:
         ),
         ("Transpose", case(data=(2, 3, 4, 5, 6), perm=(0, 1, 2, 3)), "each of 5 dimensions once"),
         ("Squeeze", case(data=(2, 1), axes=np.zeros(0, np.int64)), "list of axes is empty"),
-        ("AveragePool", case(x=(1, 2, 5), kernel_shape=(100,), opset=1), "does not fit"),
+        ("AveragePool", case(x=(1, 2, 5), kernel_shape=(100,), opset=1), "larger than what"),
         (
             "Attention",
             case(q=HEADS, k=HEADS, v=HEADS, attn_mask=(3, 8), opset=23),
@@ -95,7 +102,7 @@ def saved(op: str, given: Case, folder: Path) -> Path:
             ),
             "alike in shape",
         ),
-        ("TopK", case(x=(4,), k=np.array([-9]), outputs=2), "no -9 largest"),
+        ("TopK", case(x=(4,), k=np.array([-9]), outputs=2), "count below zero"),
         ("LayerNormalization", case(x=(2, 3, 4), scale=np.ones(3, F4)), "broadcasts to"),
         (
             "GroupNormalization",
@@ -127,6 +134,26 @@ def saved(op: str, given: Case, folder: Path) -> Path:
             case(boxes=BOXES, scores=(2, 2, 3), max_output_boxes_per_class=np.array([1])),
             "boxes are",
         ),
+        (
+            "NonMaxSuppression",
+            case(
+                boxes=BOXES,
+                scores=SCORES,
+                max_output_boxes_per_class=np.array([1]),
+                iou_threshold=np.ones((0, 1), F4),
+            ),
+            "operand 3 is one number",
+        ),
+        (
+            "Gemm",
+            case(a=run(np.ones((3, 4)), np.uint32), b=np.ones((3, 4), np.uint32), opset=12),
+            "factors do not fit",
+        ),
+        ("Pad", case(data=(2, 3), pads=np.array([0, -4, 0, 0])), "larger than what"),
+        ("MelWeightMatrix", mel(upper_edge_hertz=np.array(np.nan, F4)), "has no mels"),
+        ("MelWeightMatrix", mel(sample_rate=np.array(0)), "has no mels"),
+        ("MelWeightMatrix", mel(upper_edge_hertz=np.array(1e30, F4)), "not among those"),
+        ("Resize", case(x=(2, 0), sizes=np.array([2, 3])), "may be empty"),
     ],
 )
 def test_a_contradiction_is_named(op: str, given: Case, text: str, tmp_path: Path) -> None:
@@ -202,6 +229,14 @@ def test_a_sigmoid_behind_a_number_that_xnnpack_does_not_take(tmp_path: Path) ->
     made = build(LOWERINGS["onnx", "Add"], case(a=(2, 3), b=np.array([0, 1e30, -1e30], F4))).model
     made.graph.node.append(onnx.helper.make_node("Sigmoid", ["y0"], ["y"]))
     made.graph.output[0].name = "y"
+    onnx.save(made, path)
+    assert convert(path).verification is not None
+
+
+def test_an_operator_older_than_its_first_schema_has_the_defaults_of_that(tmp_path: Path) -> None:
+    path = saved("ThresholdedRelu", case(x=(2, 3)), tmp_path)
+    made = onnx.load(path)
+    made.opset_import[0].version = 4
     onnx.save(made, path)
     assert convert(path).verification is not None
 

@@ -309,3 +309,13 @@ def test_a_split_into_other_numbers_is_refused():
     graph = graph_of("(float[4] x) => (y, z) { y, z = Split<axis=0, num_outputs=1>(x) }", 18)
     with pytest.raises(InvalidModel, match="num_outputs is 1; it has 2"):
         fold.run(graph)
+
+
+@pytest.mark.parametrize("op", ["If", "Loop"])
+def test_an_empty_condition_is_refused(op):
+    body = "<then_branch = t () => (a) {a = Neg(x)}, else_branch = e () => (b) {b = Abs(x)}>(none)"
+    if op == "Loop":
+        body = "<body = l (int64 i, bool c, float[2] a) => (c, b) {b = Neg(a)}>(, none, x)"
+    graph = graph_of(f"(float[2] x) => (y) {{ y = {op}{body} }}", none=np.zeros(0, bool))
+    with pytest.raises(InvalidModel, match="is one number; got 'none'"):
+        fold.run(graph)

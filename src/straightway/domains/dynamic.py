@@ -117,7 +117,9 @@ class _Unifier:
             start, step, places = series
             limits = [start + step * array.size for array in arrays]
             (limit,) = self.computed(nodes, [(limits[0], limits[1], limits[2])])
-            return self.writer.range(start, limit, step, places)
+            made = self.writer.range(start, limit, step, places)
+            kind, same = arrays[0].dtype, made.dtype == arrays[0].dtype
+            return made if same else self.writer.op("CAST", [made], made.shape, {}, kind)
         shrunk = _shrunk(arrays)
         if shrunk is None:
             raise NotYet(

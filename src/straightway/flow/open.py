@@ -30,12 +30,15 @@ from straightway.flow.suggestion import candidates
 from straightway.flow.translate import PLAIN, UNFORESEEN, Form, Translation, prepare
 from straightway.ingest.shapes import symbols_of
 from straightway.ir import Graph
+from straightway.lower.lowering import lower_graph
 from straightway.remark import Remark
 
 # Ladders of sizes that lead to different files: the first may be too small, but what only multiples
 # of 32 agree on does not hold at any size.
 MOST_DIFFERING = 1
 Runs = Callable[[Arrays], bool]
+# whether a file may be run with the sizes of a prepared model
+Fits = Callable[[Graph], bool]
 # larger tensors take too long to try: each pixel of 224 by 224 attending to each is 10 GB
 MOST_ELEMENTS = 2**24
 
@@ -76,22 +79,31 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
     reasons: list[Exception] = []
     for symbols in groupings(declared):
         try:
-            samples, made = _joined(declared, symbols, options.form)
+            tried = _joined(declared, symbols, options.form)
         except CONTRADICTIONS as error:
             reasons.append(error)
         else:
-            return _compared(declared, symbols, samples, made, options)
+            return _compared(declared, symbols, tried, options)
     raise remedy.refused(path, declared, symbols, reasons[0]) from reasons[0]
 
 
-def _joined(declared: Graph, symbols: Symbols, form: Form) -> tuple[Sequence[Sizes], Translation]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """A translation, the sizes that it was `made` at, and the `samples` to compare it on."""
+
+    translation: Translation
+    made: Sequence[Sizes]
+    samples: Sequence[Sizes]
+
+
+def _joined(declared: Graph, symbols: Symbols, form: Form) -> Joined:
     """The first sizes at which the model can be translated, and what holds at all of them."""
     reason: Exception = Bug("no size was tried")
     differing = 0
     for samples in ladders(symbols):
         for sizes in (distant(symbols, samples), samples):
             try:
-                made = join(declared, symbols, sizes, form)
+                found = join(declared, symbols, sizes, form)
             except NotYet as error:
                 # the sizes are possible, but lead to different files, unless they were too small
                 reason = error
@@ -100,21 +112,24 @@ def _joined(declared: Graph, symbols: Symbols, form: Form) -> tuple[Sequence[Siz
             except CONTRADICTIONS as error:
                 reason = error
             else:
-                return samples, made
+                return Joined(translation=found, made=sizes[:POINTS], samples=samples)
         if differing > MOST_DIFFERING:
             break
     raise reason
 
 
-def _compared(
-    declared: Graph,
-    symbols: Symbols,
-    samples: Sequence[Sizes],
-    made: Translation,
-    options: Options,
-) -> Opened:
-    """Choose inputs: of the samples' sizes and two others, the last of a batch of one."""
-    every = [filled(declared, symbols, one) for one in (*samples, checked(symbols, samples))]
+def _compared(declared: Graph, symbols: Symbols, tried: Joined, options: Options) -> Opened:
+    """Choose inputs: of the samples' sizes and two others, the last of a batch of one.
+
+    Of those that no translation had only such at which the model is what it is at the others.
+    """
+    made, samples, fits = tried.translation, tried.samples, like(tried.translation)
+    every = []
+    for one in (*samples, checked(symbols, samples)):
+        shapes = filled(declared, symbols, one)
+        graph = None if one in tried.made else prepared(declared, shapes)
+        if one in tried.made or (graph is not None and fits(graph)):
+            every.append(shapes)
     if options.inputs is None:
         base = _seeded(declared, symbols, samples[0], made, options.seeds)
     else:
@@ -143,35 +158,83 @@ def _tied(declared: Graph, symbols: Symbols) -> list[str]:
 
 def with_usual_sizes(oracle: Oracle, declared: Graph, made: Opened) -> Opened:
     """One more set: of the sizes that people use, if the model runs at them."""
-    found = usual(declared, made.sets[-1], runs_on(oracle, declared))
+    fits = like(made.translation)
+    found = usual(declared, made.sets[-1], runs_on(oracle, declared), fits)
     if found is None or all(found[name].shape == a.shape for name, a in made.sets[-1].items()):
         return made
     return replace(made, sets=[*made.sets, found])
 
 
-def usual(declared: Graph, arrays: Arrays, runs: Runs) -> Arrays | None:
+def usual(
+    declared: Graph, arrays: Arrays, runs: Runs, fits: Fits = lambda _: True
+) -> Arrays | None:
     """Inputs like these at the first usual sizes at which all runs."""
     for shapes in candidates(declared):
-        if _largest(declared, shapes) <= MOST_ELEMENTS:
+        if sum(math.prod(shape) for shape in shapes.values()) > MOST_ELEMENTS:
+            continue
+        graph = prepared(declared, shapes)
+        if graph is not None and max(_elements(graph), default=0) <= MOST_ELEMENTS and fits(graph):
             found = resized(arrays, shapes)
             if runs(found):
                 return found
     return None
 
 
-def _largest(declared: Graph, shapes: Shapes) -> float:
-    """Elements of the model's largest tensor at these sizes; infinite where it contradicts itself."""
+def prepared(declared: Graph, shapes: Shapes) -> Graph | None:
+    """The model at these sizes, simplified; None where it contradicts itself."""
     graph = counted.copied(declared)
     for value in graph.inputs:
         value.type = replace(value.known_type, shape=shapes[value.name])
-    if sum(math.prod(shape) for shape in shapes.values()) > MOST_ELEMENTS:
-        return math.inf
     try:
-        prepare(graph)
+        return prepare(graph).source
     except (*CONTRADICTIONS, *UNFORESEEN):
-        return math.inf
+        return None
+
+
+def like(made: Translation) -> Fits:
+    """Whether a model has results of the sizes that do not change, and nothing empty that was not.
+
+    Runtimes differ in what they make of slices that hold nothing, and ONNX's shape functions in what
+    they make of windows that do not fit: that is for their lowerings to say.
+    """
+    empty = 0 in _elements(made.source)
+    signatures = made.layout.graph.signatures
+    results = [
+        (signatures.get(value, (value.shape, value.shape))[1], made.layout.io_dims(logical))
+        for value, logical in zip(
+            made.layout.graph.outputs, made.lowered.graph.outputs, strict=True
+        )
+    ]
+
+    def fits(graph: Graph) -> bool:
+        if not empty and 0 in _elements(graph):
+            return False
+        return all(
+            value.type is None or _agree([value.type.shape[k] for k in dims], stored)
+            for value, (stored, dims) in zip(graph.outputs, results, strict=True)
+        ) and _lowers(graph)
+
+    return fits
+
+
+def _lowers(graph: Graph) -> bool:
+    """Whether no lowering finds a contradiction."""
+    try:
+        lower_graph(graph)
+    except (*CONTRADICTIONS, *UNFORESEEN):
+        return False
+    return True
+
+
+def _agree(shape: Sequence[int | str], stored: Sequence[int]) -> bool:
+    pairs = zip(shape, stored, strict=True)
+    return all(isinstance(size, str) or kept in (-1, size) for size, kept in pairs)
+
+
+def _elements(graph: Graph) -> list[int]:
+    """How many elements its tensors have, of which that is known."""
     types = [v.type for v in graph.values() if v.type is not None]
-    return max((kind.size for kind in types if kind.is_static), default=0)
+    return [kind.size for kind in types if kind.is_static]
 
 
 def several(declared: Graph, seed: int, runs: Runs) -> list[Arrays]:

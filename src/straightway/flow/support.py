@@ -21,6 +21,7 @@ from straightway.lower.bind import must_be_constant, names
 from straightway.lower.declare import LOWERINGS, Lowering, Need
 from straightway.lower.samples import Retype, single
 from straightway.onnx_io.schema import NEWEST_OPSET, history, schema
+from straightway.passes import implied
 from straightway.passes.types import nested
 from straightway.tflite.rows import ROWS
 
@@ -109,7 +110,13 @@ def _constants(lowering: Lowering) -> list[Limit]:
     found: dict[str, None] = {}
     for entry in history(lowering.op):
         found.update(dict.fromkeys(must_be_constant(lowering, entry)))
-    return [Limit(setter="not yet", text=f"operand '{name}' must be a constant") for name in found]
+    told = implied.TOLD.get(lowering.op.name, ()) if lowering.op.dialect == "onnx" else ()
+    texts = [
+        f"operand '{name}' must be a constant"
+        + (", or follow from the shape that the model declares for the result" * (name in told))
+        for name in found
+    ]
+    return [Limit(setter="not yet", text=text) for text in texts]
 
 
 def _versions(lowering: Lowering) -> list[int]:

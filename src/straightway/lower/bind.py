@@ -11,13 +11,15 @@ import numpy as np
 from straightway.errors import Impossible, InvalidModel, NotYet
 from straightway.ir import Node, TensorType, Value
 from straightway.lower.declare import Const, Ints, Lowering, Need
-from straightway.onnx_io.schema import Schema, schema
+from straightway.onnx_io.schema import Schema, history, schema
 
 Arguments = dict[str, Any]
 # The type of a result that nobody uses, where no one knows it.
 UNKNOWN = TensorType(dtype=np.dtype(object), shape=())
 # Annotations of what must be known.
 CONSTANTS = (Ints, Const, Const | None)
+# Annotations of what an attribute always has, by a schema's default if it is left out.
+PLAIN = (int, float, str)
 # What opset 1 said of memory, and not of values.
 HINT = "consumed_inputs"
 
@@ -25,10 +27,10 @@ HINT = "consumed_inputs"
 def bind(lowering: Lowering, node: Node, operands: list[Value | None]) -> Arguments:
     """Bind by the official schema of the model's opset, or by the signature where there is none.
 
-    Raises NotYet where something that must be a constant is not, or where an attribute or operand
+    What is older than its first schema was an experiment in that form, such as ThresholdedRelu. Raises NotYet where something that must be a constant is not, or where an attribute or operand
     that the signature does not name is used; InvalidModel where a required one is missing.
     """
-    found = schema(node.op)
+    found = schema(node.op) or next(iter(history(node.op)), None)
     binder = _Binder(lowering, node, operands, found)
     arguments = {p.name: binder.argument(p, k) for k, p in enumerate(lowering.parameters)}
     binder.check_unused()
@@ -104,7 +106,8 @@ class _Binder:
         if value is None:
             if parameter.default is not parameter.empty:
                 return parameter.default
-            if name in self.names or name not in self.attrs:
+            optional = parameter.annotation not in PLAIN
+            if name in self.names or (name not in self.attrs and optional):
                 return None
             raise InvalidModel(f"{self.node.op} lacks attribute '{name}'")
         return self.known(parameter, value)

@@ -101,8 +101,8 @@ FLOAT_OR_NEAREST = need(
     possible=True,
 )
 FLAT = need(
-    lambda out: min(out[0].dims) > 0,
-    "the result must not be empty; got {out[0]}",
+    lambda x, out: 0 not in (*x.shape, *out[0].dims),
+    "neither the tensor nor the result may be empty; got {x.type} for {out[0]}",
     kernel="onnx/docs/Operators.md#Resize",
 )
 IMAGE = (2, 3, 4, 6)

@@ -54,8 +54,12 @@ def compress(
         raise InvalidModel(f"the condition has one dimension; got {condition.type}")
     data = g.reshape(x, (math.prod(x.shape),)) if axis is None else x
     place = 0 if axis is None else counted(axis, x.rank)
-    if condition.shape[0] > data.shape[place]:  # what is behind the end chooses nothing
-        condition = part(g, condition, 0, 0, data.shape[place])
+    size = data.shape[place]
+    if g.open_dims and condition.const is None:  # which of the two is longer depends on the size
+        ends = {"begin": (0,), "end": (size,), "strides": (1,), "end_mask": (0,)}
+        condition = g.STRIDED_SLICE(condition, **ends)
+    elif condition.shape[0] > size:  # what is behind the end chooses nothing
+        condition = part(g, condition, 0, 0, size)
     kept = positions(g, condition, out[0].dims[place])
     return g.GATHER(data, kept, axis=place)
 

@@ -266,12 +266,15 @@ def mel_weights(  # noqa: PLR0917 - the signature is the schema
 ) -> Value:
     """A constant: triangles over the bins of a spectrum, evenly spaced in mel."""
     count, length, rate = (int(v.reshape(-1)[0]) for v in (num_mel_bins, dft_length, sample_rate))
-    low, high = (
-        2595 * math.log10(1 + float(edge.reshape(-1)[0]) / 700)
-        for edge in (lower_edge_hertz, upper_edge_hertz)
-    )
+    edges = [float(edge.reshape(-1)[0]) for edge in (lower_edge_hertz, upper_edge_hertz)]
+    if rate <= 0 or not all(-700 < edge < math.inf for edge in edges):
+        raise InvalidModel(f"a sample rate of {rate} Hz has no mels of {edges} Hz")
+    low, high = (2595 * math.log10(1 + edge / 700) for edge in edges)
     mels = np.arange(count + 2) * ((high - low) / (count + 2)) + low
-    places = ((length + 1) * 700 * np.expm1(mels / 2595 * np.log(10)) // rate).astype(int)
+    bins = (length + 1) * 700 * np.expm1(mels / 2595 * np.log(10)) // rate
+    if not (bins >= 0).all() or not (bins <= length // 2).all():
+        raise InvalidModel(f"the bins of {edges} Hz are not among those of a spectrum of {rate} Hz")
+    places = bins.astype(int)
     weights = np.zeros((length // 2 + 1, count))
     for k, (left, middle, right) in enumerate(zip(places, places[1:], places[2:], strict=False)):
         weights[left : middle + 1, k] = np.arange(middle - left + 1) / max(middle - left, 1)

@@ -18,6 +18,27 @@ SHAPE_OPERANDS = {
     "Tile": 1,
     "Upsample": 1,
 }
+# Operators' operands that are one number, in a tensor of any rank.
+SINGLE_OPERANDS = {
+    "BlackmanWindow": (0,),
+    "Clip": (1, 2),
+    "CumProd": (1,),
+    "CumSum": (1,),
+    "DFT": (1, 2),
+    "Dropout": (1, 2),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "If": (0,),
+    "Loop": (0, 1),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "NonMaxSuppression": (2, 3, 4),
+    "OneHot": (1,),
+    "Pad": (2,),
+    "Range": (0, 1, 2),
+    "STFT": (1, 3),
+    "TopK": (1,),
+    "Trilu": (1,),
+}
 # Operators that look up dimension `axis` of their first operand before they check it.
 UNCHECKED_AXIS = frozenset({"LayerNormalization", "RMSNormalization", "Split"})
 # Attributes that are 0 or 1; runtimes take other numbers for one or the other.
@@ -49,8 +70,9 @@ def check(node: Node) -> None:
     """Raise ValueError for a node that ONNX's shape function may not be asked about."""
     _check_attributes(node)
     for value in node.operands():
-        _check_sizes(value.name, value.type)
+        check_sizes(value.name, value.type)
     _check_shape_operand(node)
+    check_single_operands(node)
     first = _operand(node, 0)
     if first is None or first.type is None:
         return
@@ -98,11 +120,11 @@ def _check_spread(small: TensorType, whole: TensorType, axis: object) -> None:
         raise ValueError(f"{small} can't be broadcast to {whole}")
 
 
-def _check_sizes(name: str, kind: TensorType | None) -> None:
+def check_sizes(name: str, kind: TensorType | None) -> None:
     """Raise ValueError for a type with a size below zero."""
     if kind is not None and any(isinstance(size, int) and size < 0 for size in kind.shape):
         raise ValueError(
-            f"'{name}' is {kind}; are windows, pads or slices larger than what they are of?"
+            f"'{name}' is {kind}; is a count below zero, or a window, pad or slice larger than what it is of?"
         )
 
 
@@ -117,6 +139,14 @@ def _check_shape_operand(node: Node) -> None:
     count = value.type.shape[0]
     if isinstance(count, int) and count > MOST_DIMENSIONS:
         raise ValueError(f"'{value.name}' says {count:,} dimensions; at most {MOST_DIMENSIONS} are")
+
+
+def check_single_operands(node: Node) -> None:
+    """Raise ValueError where an operand that is one number has none."""
+    for position in SINGLE_OPERANDS.get(node.op.name, ()):
+        value = _operand(node, position)
+        if value is not None and value.type is not None and 0 in value.type.shape:
+            raise ValueError(f"operand {position} is one number; got '{value.name}', {value.type}")
 
 
 def _check_gather_nd(node: Node, data: TensorType) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import Graph, Node, TensorType, Value, edit
+from straightway.onnx_io import guard
 from straightway.passes.arguments import argument, is_onnx
 from straightway.passes.outputs import put, stand_in
 from straightway.passes.trips import trip_count
@@ -31,6 +32,10 @@ Sweep = Callable[[Graph], bool]
 def check(node: Node) -> None:
     """Raise InvalidModel where the graphs inside do not fit the node's operands and results."""
     given, results = len(node.inputs), len(node.outputs)
+    try:
+        guard.check_single_operands(node)
+    except ValueError as error:
+        raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
     if is_onnx(node, "If"):
         _check_graph(node, "then_branch", 0, results)
         _check_graph(node, "else_branch", 0, results)

@@ -28,6 +28,12 @@ SAME_SHAPE = (
 SAME_ELEMENTS = (*SAME_SHAPE, "Pad", "Slice", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean")
 NEW_ELEMENTS = ("Cast", "CastLike")
 MOST_BLOCKS = 10_000
+# the operands that a result's shape may tell
+TOLD = {
+    "CenterCropPad": ("shape",),
+    "Col2Im": ("image_shape", "block_shape"),
+    "Resize": ("sizes",),
+}
 
 
 def run(graph: Graph) -> list[Remark]:
@@ -88,12 +94,10 @@ def sizes(node: Node) -> list[tuple[Value, np.ndarray]]:
     kind = node.outputs[0].type if node.outputs else None
     if kind is None or not kind.is_static:
         return []
+    if not is_onnx(node, *TOLD):
+        return []
     try:
-        if is_onnx(node, "Resize"):
-            return _resized(node, kind)
-        if is_onnx(node, "CenterCropPad"):
-            return _cropped(node, kind)
-        return _joined(node, kind) if is_onnx(node, "Col2Im") else []
+        return TELLERS[node.op.name](node, kind)
     except RuntimeOperandError:
         return []
 
@@ -197,6 +201,9 @@ def _blocks(node: Node, out: tuple[int, ...], dims: tuple[int, ...]) -> Iterator
         ]
         if math.prod(block) == taps and min(fits) > 0 and math.prod(fits) == dims[2]:
             yield block
+
+
+TELLERS = {"CenterCropPad": _cropped, "Col2Im": _joined, "Resize": _resized}
 
 
 def _replace(graph: Graph, node: Node, value: Value, found: np.ndarray) -> None:

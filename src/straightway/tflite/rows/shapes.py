@@ -155,11 +155,11 @@ def sliced(node: Node) -> list[TensorType]:
 
 
 def strided(node: Node) -> list[TensorType]:
-    """Dimension k goes from begin[k] to end[k], not included, by strides[k]."""
+    """Dimension k goes from begin[k] to end[k], not included, or to its end, by strides[k]."""
     x, attrs = operand(node, 0), node.attrs
+    places = zip(x.shape, attrs["begin"], attrs["end"], attrs["strides"], strict=True)
     sizes = [
-        max(math.ceil((end - begin) / stride), 0)
-        for begin, end, stride in zip(attrs["begin"], attrs["end"], attrs["strides"], strict=True)
+        max(math.ceil((min(end, size) - begin) / stride), 0) for size, begin, end, stride in places
     ]
     return [typed(x.dtype, *sizes)]
 
