@@ -102,7 +102,7 @@ FLOAT_OR_NEAREST = need(
 )
 FLAT = need(
     lambda x, out: 0 not in (*x.shape, *out[0].dims),
-    "neither the tensor nor the result may be empty; got {x.type} for {out[0]}",
+    "the tensor and the result must not be empty; got {x.type} for {out[0]}",
     kernel="onnx/docs/Operators.md#Resize",
 )
 IMAGE = (2, 3, 4, 6)
