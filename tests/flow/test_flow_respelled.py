@@ -190,3 +190,72 @@ def test_a_batch_that_comes_first_is_no_fault(attrs, tmp_path):
     done = straightway.convert(tmp_path / "m.onnx")
     assert done.verification is not None
     assert done.verification.equal
+
+
+@pytest.mark.parametrize(
+    ("op", "count", "periodic"),
+    [("HannWindow", 1, 0), ("BlackmanWindow", 1, 1), ("BlackmanWindow", 2, 0)],
+)
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_windows_that_hold_no_more_than_rounding_are_no_fault(
+    op, count, periodic, is_constant, tmp_path
+):
+    nodes = [helper.make_node(op, ["n"], ["y"], periodic=periodic)]
+    size = numpy_helper.from_array(np.array(count), "n")
+    inputs = [helper.make_tensor_value_info("n", TensorProto.INT64, [])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [count])]
+    if is_constant:
+        nodes.append(helper.make_node("Add", ["x", "y"], ["z"]))
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [count])]
+        outputs.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [count]))
+    constants = [size] if is_constant else []
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    done = straightway.convert(tmp_path / "m.onnx")
+    assert done.verification is not None
+    assert done.verification.equal
+    cancels = op == "BlackmanWindow" and count == 1 + (not periodic)
+    assert ("in float64" in done.verification.note) == cancels
+
+
+def test_a_wrong_window_stays_wrong(tmp_path, monkeypatch):
+    from straightway.lower import ranges
+
+    monkeypatch.setitem(ranges.COSINES, "BlackmanWindow", (0.42, -0.5, 0.0801))
+    nodes = [helper.make_node("BlackmanWindow", ["n"], ["y"])]
+    ends = [
+        helper.make_tensor_value_info("n", TensorProto.INT64, []),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1]),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(straightway.Mismatch):
+        straightway.convert(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("op", ["LpPool", "MaxPool", "AveragePool"])
+def test_the_evaluator_miscounts_dilated_windows_without_padding(op, tmp_path):
+    attrs = {"kernel_shape": [2, 2], "dilations": [1, 2], "auto_pad": "VALID"}
+    path = one_node(tmp_path / "m.onnx", op, TensorProto.DOUBLE, [2, 3, 7, 9], opset=21, **attrs)
+    done = straightway.convert(path)
+    assert done.verification is not None
+    assert done.verification.equal
+    assert done.verification.outputs[0].shape == (2, 3, 7 - 1, 9 - 2)
+
+
+def test_powers_that_are_no_number_are_the_nearest(tmp_path):
+    bases = numpy_helper.from_array(np.array([[-1, 0, 3]]), "b")
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 1]),
+        helper.make_tensor_value_info("y", TensorProto.INT64, [3, 3]),
+    ]
+    nodes = [helper.make_node("Pow", ["b", "x"], ["y"])]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [bases])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    done = straightway.convert(tmp_path / "m.onnx")
+    assert done.verification is not None
+    assert "ONNX leaves that undefined" in done.verification.note
+    assert any("24 bits" in remark.text for remark in done.remarks)

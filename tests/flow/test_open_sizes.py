@@ -214,3 +214,27 @@ def test_sizes_at_which_a_slice_is_shorter_are_not_tried(tmp_path):
         save(tmp_path / "m.onnx", nodes, {"x": [2, None, 3]}, ["y"], constants)
     )
     assert {check.shape for check in done.verification.outputs} == {(2, 8, 3)}
+
+
+@pytest.mark.parametrize(("shape", "fixed"), [(["N", 3, 4, 1], "N"), (["N", 3, "T", 1], "N, T")])
+def test_a_squeeze_without_axes_leaves_no_size_open_that_may_be_one(shape, fixed, tmp_path):
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("Squeeze", ["x"], ["y"])], {"x": shape}, "y", {}
+    )
+    with pytest.raises(straightway.Unsupported, match=f"takes away {fixed}, too"):
+        straightway.convert(path)
+    assert straightway.convert(path, shapes={"x": (1, 3, 4, 1)}).verification.equal
+
+
+def test_a_squeeze_that_names_its_axes_leaves_sizes_open(tmp_path):
+    nodes = [helper.make_node("Squeeze", ["x", "axes"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", 3, 1]}, "y", {"axes": np.array([2])})
+    assert straightway.convert(path).verification.equal
+
+
+def test_no_size_is_compared_that_the_reference_refuses(tmp_path):
+    nodes = [helper.make_node("TopK", ["x", "k"], ["y", "p"], axis=0)]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", 3]}, "y", {"k": np.array([2])})
+    done = straightway.convert(path)
+    assert done.verification.equal
+    assert all(check.shape == (2, 3) for check in done.verification.outputs)

@@ -241,6 +241,17 @@ def test_an_operator_older_than_its_first_schema_has_the_defaults_of_that(tmp_pa
     assert convert(path).verification is not None
 
 
+def test_an_lstm_whose_states_pass_what_xnnpack_takes(tmp_path: Path) -> None:
+    weights = {
+        "w": np.full((1, 8, 3), 0.5, F4),
+        "r": np.full((1, 8, 2), -0.5, F4),
+        "activations": ["Sigmoid", "Elu", "LeakyRelu"],
+        "activation_alpha": [1e30, 0.2],
+    }
+    given = case(x=run(np.linspace(-3, 1, 12).reshape(4, 1, 3)), hidden_size=2, **weights)
+    assert convert(saved("LSTM", given, tmp_path)).verification is not None
+
+
 def test_text_that_is_none(tmp_path: Path) -> None:
     path = saved("Pad", case(data=(2, 3), pads=np.array([0, 1, 0, 1]), mode="edge"), tmp_path)
     made = onnx.load(path)

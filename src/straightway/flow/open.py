@@ -25,6 +25,7 @@ from straightway.flow.samples import (
     groupings,
     join,
     ladders,
+    refuse_squeezed,
 )
 from straightway.flow.suggestion import candidates
 from straightway.flow.translate import PLAIN, UNFORESEEN, Form, Translation, prepare
@@ -80,6 +81,7 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
     for symbols in groupings(declared):
         try:
             tried = _joined(declared, symbols, options.form)
+            refuse_squeezed(declared, symbols, tried.samples)
         except CONTRADICTIONS as error:
             reasons.append(error)
         else:

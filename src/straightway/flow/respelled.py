@@ -11,7 +11,9 @@ from straightway.flow.verify import Verification
 from straightway.onnx_io.respell import Change, respelled, sigmoids
 from straightway.onnx_io.respell_casts import casts
 from straightway.onnx_io.respell_floats import all_floats, narrow_floats
+from straightway.onnx_io.respell_pads import valid_pads
 from straightway.onnx_io.respell_recurrent import recurrent
+from straightway.onnx_io.respell_windows import windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,12 @@ SPELLINGS = (
     Spelling(
         change=sigmoids,
         text="computing Sigmoid as 1 / (1 + exp(-x)), whose own kernel is off by up to 8e-8",
+    ),
+    Spelling(change=valid_pads, text="with pads of zero for auto_pad VALID"),
+    Spelling(
+        change=windows,
+        text="computing window functions in float64, whose own kernels are off by up to 2e-8",
+        narrow=True,
     ),
 )
 # where onnxruntime has no kernels for the model's own types

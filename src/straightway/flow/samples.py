@@ -9,8 +9,11 @@ from straightway.errors import Bug, InvalidModel, NotYet, Unsupported
 from straightway.flow import counted
 from straightway.flow.translate import PLAIN, Form, Translation, joined
 from straightway.ingest.shapes import open_dims
-from straightway.ir import Graph
-from straightway.passes import counts
+from straightway.ir import Graph, Node
+from straightway.lower.results import result_types
+from straightway.passes import counts, fold
+from straightway.passes.arguments import is_onnx
+from straightway.passes.types import nested
 
 # Sizes to try, of batches and of other dimensions: first such as any model takes, then multiples of
 # what it halves. All are above 1, since a dimension of size 1 broadcasts and moves freely, which
@@ -142,3 +145,32 @@ def join(
     names = [value.name for value in declared.inputs]
     batch = [(names.index(n), d) for uses in symbols.values() if is_batch(uses) for n, d in uses]
     return joined(graphs, batch, form)
+
+
+def refuse_squeezed(declared: Graph, symbols: Symbols, samples: Sequence[Sizes]) -> None:
+    """Raise NotYet where a Squeeze that names no axes takes away an open dimension of size 1."""
+    if not any(_squeezes_all(node) for graph in nested(declared) for node in graph.nodes):
+        return
+    batch = {s: 1 for s, uses in symbols.items() if is_batch(uses)}
+    ranks = _ranks(declared, symbols, samples[0])
+    for ones in (dict.fromkeys(symbols, 1), {**samples[0], **batch}):
+        if _ranks(declared, symbols, ones) not in ([], ranks):
+            named = ", ".join(symbol for symbol, size in ones.items() if size == 1)
+            raise NotYet(
+                f"a Squeeze that names no axes takes away {named}, too, where that is 1; name its axes"
+            )
+
+
+def _squeezes_all(node: Node) -> bool:
+    return is_onnx(node, "Squeeze") and len(node.operands()) == 1 and "axes" not in node.attrs
+
+
+def _ranks(declared: Graph, symbols: Symbols, sizes: Sizes) -> list[int]:
+    """How many dimensions each result of a Squeeze has at these sizes; none where they contradict the model."""
+    graph = at(declared, symbols, sizes)
+    try:
+        fold.run(graph, otherwise=result_types)
+    except CONTRADICTIONS:
+        return []
+    squeezed = (node.outputs[0] for node in graph.nodes if _squeezes_all(node))
+    return [value.rank for value in squeezed if value.type is not None]

@@ -5,7 +5,7 @@ import numpy as np
 from straightway.ir import Value
 from straightway.lower.broadcast import aligned, spread
 from straightway.lower.builder import Builder
-from straightway.lower.declare import case, lower, run
+from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import (
     INT64,
     UINT64,
@@ -114,8 +114,25 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
     return widened(g, lambda *xs: remainder(g, *xs), a, b)
 
 
+def has_whole_power(x: Value, y: Value) -> bool:
+    """Whether powers of whole numbers are whole, as far as the exponent is known."""
+    if not is_integer(x) or is_integer(y) or y.const is None:
+        return True
+    return bool((y.const == np.floor(y.const)).all())
+
+
 @lower(
     "Pow",
+    needs=[
+        need(
+            has_whole_power,
+            "powers of whole numbers that are cut off must be right to the last bit, and POW has floats of 24 "
+            "bits only; got {x.type} to the power of fractions",
+            kernel="kernels/pow.cc:70",
+            remedy="cast the base to float32",
+        )
+    ],
+    refuses=[case(x=run([[3, 2, 9]], np.int64), y=np.array([[0.5, 40.0, 1.5]], np.float32))],
     samples=[
         case(x=(2, 3, 5), y=np.array(2, np.float32)),
         case(x=(2, 3, 5), y=np.array([3], np.int64)),
@@ -134,7 +151,7 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
         case(x=run([[-3, 2, 9]], np.int32), y=np.array(4, np.int32)),
         case(x=run([[-3, 2, 9]], np.int32), y=run([[3.0], [0.0], [2.0]])),
         case(x=run([[3, 2, 9]], np.int64), y=run([[0.5, 40.0, 1.5]])),
-        case(x=run([[3, 2, 9]], np.int64), y=np.array([[0.5, 40.0, 1.5]], np.float32)),
+        case(x=run([[3, 2, 9]], np.int64), y=np.array([[5.0, 40.0, 0.0]], np.float32)),
         case(
             x=run([[[[[0.25]], [[2.0]]]]]),
             y=np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3, 1, 1, 1),
@@ -157,10 +174,13 @@ def power(g: Builder, x: Value, y: Value, /, axis: int | None = None, broadcast:
 
 
 def _real_power(g: Builder, x: Value, y: Value) -> Value:
-    """Whole numbers to the power of floats: exact where the exponent is whole, else cut off."""
+    """Whole numbers to the power of floats: exact where the exponent is whole, else cut off at 24 bits."""
     whole = _plain_power(g, x, g.cast(y, INT64))
     if y.const is not None and (y.const == np.floor(y.const)).all():
         return whole
+    g.note(
+        "where an exponent is no whole number, the power is right to 24 bits before it is cut off"
+    )
     real = converted(g, g.POW(converted(g, x, y.dtype), y), x.dtype)
     return g.SELECT_V2(g.EQUAL(y, g.FLOOR(y)), whole, real)
 

@@ -14,6 +14,7 @@ from straightway.lower.integers import INT32, non_negative
 from straightway.lower.matrix import product
 from straightway.lower.selection import join, part
 from straightway.lower.softmax import soft
+from straightway.lower.tables import MOST_MASKED, refuse_large_table
 
 NEWEST = 23
 QUERY, KEY = (2, 4, 3, 8), (2, 4, 5, 8)
@@ -199,6 +200,7 @@ def seen_keys(g: Builder, scores: Value, window: Window, offset: Value | int) ->
     Or, for each example, how many keys there are at all: then the queries are the last of them.
     """
     queries, keys = scores.shape[2:]
+    refuse_large_table("which key each query sees", queries, keys, MOST_MASKED)
     away = np.arange(queries)[:, None] - np.arange(keys)
     if not isinstance(offset, Value):
         return window.allows(g, g.const(away + offset, INT32))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from straightway.ir import TensorType, Value
-from straightway.lower.activation import elu, hard_sigmoid, leaky_relu
+from straightway.lower.activation import elu, hard_sigmoid, leaky_relu, sigmoid
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need
 from straightway.lower.elementwise import softplus, softsign
@@ -59,7 +59,7 @@ def activated(g: Builder, x: Value, name: str, given: tuple[float, ...]) -> Valu
         return elu(g, x, alpha=given[0])
     plain: dict[str, Callable[[Value], Value]] = {
         "Relu": g.RELU,
-        "Sigmoid": g.LOGISTIC,
+        "Sigmoid": partial(sigmoid, g),
         "Tanh": g.TANH,
         "Softplus": partial(softplus, g),
         "Softsign": partial(softsign, g),

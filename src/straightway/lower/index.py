@@ -21,6 +21,7 @@ from straightway.lower.integers import (
     unsigned,
 )
 from straightway.lower.selection import part, take
+from straightway.lower.tables import MOST_MASKED, refuse_large_table
 
 DISTINCT = run([[2, -2, 0], [-3, 1, -1]], np.int64)
 AT_RUN_TIME = run([[2, -1, 0], [-3, 1, 1]], np.int64)
@@ -348,6 +349,7 @@ def one_hot(
 def triangle(g: Builder, x: Value, /, k: Value | None = None, upper: int = 1) -> Value:
     """A selection by a mask: how far each place is right of the diagonal, against `k`."""
     rows, columns = x.shape[-2:]
+    refuse_large_table("what is beside a diagonal", rows, columns, MOST_MASKED)
     beside = g.const(np.arange(columns) - np.arange(rows)[:, None], INT64)
     shift = g.const(0, INT64) if k is None else g.reshape(g.cast(k, INT64), ())
     mask = g.GREATER_EQUAL(beside, shift) if upper else g.LESS_EQUAL(beside, shift)

@@ -8,7 +8,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
-from straightway.lower.activation import gelu
+from straightway.lower.activation import gelu, sigmoid
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ONNX_TEXT, case, lower, need, run
@@ -49,7 +49,7 @@ def fast_gelu(g: Builder, x: Value, bias: Value | None = None, /) -> Value:
 @lower("QuickGelu", domain=DOMAIN, samples=[case(x=(2, 3, 4)), case(x=(2, 3), alpha=1.0)])
 def quick_gelu(g: Builder, x: Value, /, alpha: float = 1.702) -> Value:
     """X times the sigmoid of alpha · x."""
-    return g.MUL(x, g.LOGISTIC(x if alpha == 1 else g.MUL(x, alpha)))
+    return g.MUL(x, sigmoid(g, x if alpha == 1 else g.MUL(x, alpha)))
 
 
 @lower(

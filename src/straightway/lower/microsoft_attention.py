@@ -17,6 +17,7 @@ from straightway.lower.integers import INT32
 from straightway.lower.matrix import product
 from straightway.lower.selection import join, part
 from straightway.lower.softmax import soft
+from straightway.lower.tables import MOST_MASKED, refuse_large_table
 
 DOMAIN = "com.microsoft"
 # what a masked key's score is lowered by (contrib_ops/cpu/bert/attention_base.h)
@@ -43,6 +44,7 @@ def attended(
         scores = scores if bias is None else g.ADD(scores, bias)
     queries, keys = scores.shape[2:]
     if causal and queries > 1:
+        refuse_large_table("which key each query sees", queries, keys, MOST_MASKED)
         seen = np.tri(queries, keys, keys - queries, dtype=bool)
         with np.errstate(invalid="ignore"):  # `ops` asks of every type, integers too
             unseen = g.const(np.where(seen, 0, -np.inf), scores.dtype)

@@ -11,6 +11,7 @@ from straightway.lower.builder import Builder
 from straightway.lower.declare import ONNX_TEXT, case, lower, need, run
 from straightway.lower.pool_places import greatest_places
 from straightway.lower.selection import every
+from straightway.lower.tables import refuse_large_table
 from straightway.lower.window import (
     CERTAIN,
     EXPLICIT,
@@ -412,6 +413,7 @@ def global_lp_pool(g: Builder, x: Value, /, *, p: float = 2) -> Value:
     refuses=[
         case(x=(2, 3), size=3),
         case(x=(2, 7, 5, 6), size=3, bias=0.0),
+        case(x=(1, 2**13, 1, 1), size=3),
     ],
 )
 def local_response_normalization(
@@ -424,6 +426,7 @@ def local_response_normalization(
     if size < 1:
         raise InvalidModel(f"the window holds at least one channel; got size {size}")
     channels = x.shape[1]
+    refuse_large_table("the window over channels", channels, channels)
     apart = np.arange(channels)[None] - np.arange(channels)[:, None]
     near = (apart >= -((size - 1) // 2)) & (apart <= size // 2)
     weights = g.const((near * (alpha / size)).astype(x.dtype))

@@ -152,7 +152,7 @@ def window_function(
         zero, one = g.const(0, INT32), g.const(1, INT32)
         places = g.cast(sized(g.RANGE(zero, last, one), kind.dims[0]), FLOAT)
     count = g.reshape(g.cast(size, FLOAT), ())
-    steps = count if periodic else g.MAXIMUM(g.SUB(count, 1.0), 1.0)
+    steps = count if periodic else g.SUB(count, 1.0)
     level, *weights = COSINES[op]
     waves = [
         g.MUL(g.COS(g.MUL(places, g.DIV(2 * math.pi * k, steps))), weight)

@@ -52,7 +52,7 @@ def _scaled_tanh(g: Builder, x: Value, alpha: float, beta: float) -> Value:
 FUNCTIONS = {
     "relu": Function(apply=lambda g, x, *_: g.RELU(x)),
     "tanh": Function(apply=lambda g, x, *_: g.TANH(x)),
-    "sigmoid": Function(apply=lambda g, x, *_: g.LOGISTIC(x)),
+    "sigmoid": Function(apply=lambda g, x, *_: activation.sigmoid(g, x)),
     "softsign": Function(apply=lambda g, x, *_: elementwise.softsign(g, x)),
     "softplus": Function(apply=lambda g, x, *_: elementwise.softplus(g, x)),
     "affine": Function(apply=_affine, alpha=1.0, beta=0.0, silent=True),
@@ -69,8 +69,12 @@ FUNCTIONS = {
 def read(
     names: Sequence[str], alphas: Sequence[float], betas: Sequence[float], clip: float | None
 ) -> list[Activation]:
-    """Give each function its parameters: those that take one take the next of the list."""
+    """Give each function its parameters: those that take one take the next of the list.
+
+    With a parameter so large that states may pass what Sigmoid takes, its operand is bounded.
+    """
     left_alphas, left_betas = list(alphas), list(betas)
+    grows = max(map(abs, (*alphas, *betas)), default=0.0) > activation.LARGEST
     found = []
     for name in names:
         function = FUNCTIONS.get(name.lower())
@@ -78,7 +82,10 @@ def read(
             raise InvalidModel(f"ONNX has no activation '{name}'")
         alpha = _next(name, function, function.alpha, left_alphas)
         beta = _next(name, function, function.beta, left_betas)
-        found.append(Activation(apply=function.apply, alpha=alpha, beta=beta, clip=clip))
+        bound = clip
+        if name.lower() == "sigmoid" and (grows or (clip or 0.0) > activation.LARGEST):
+            bound = min(clip or math.inf, activation.LARGEST)
+        found.append(Activation(apply=function.apply, alpha=alpha, beta=beta, clip=bound))
     return found
 
 

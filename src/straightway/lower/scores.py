@@ -6,6 +6,7 @@ import numpy as np
 
 from straightway.errors import NotYet
 from straightway.ir import Value
+from straightway.lower.activation import sigmoid
 from straightway.lower.builder import Builder
 from straightway.lower.softmax import soft
 
@@ -21,7 +22,7 @@ def transformed(g: Builder, scores: Value, name: str) -> Value:
     if name == "NONE":
         return scores
     if name == "LOGISTIC":
-        return g.LOGISTIC(scores)
+        return sigmoid(g, scores)
     if name == "SOFTMAX":
         return soft(g, scores, 1)
     if name == "SOFTMAX_ZERO":

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from straightway.errors import InvalidModel, NotYet
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
@@ -15,10 +15,9 @@ from straightway.lower.choice import chosen
 from straightway.lower.declare import ABSENT, Const, Ints, case, lower, need, run
 from straightway.lower.looked_up import Given, known_ints
 from straightway.lower.matrix import linear
+from straightway.lower.tables import refuse_large_table
 from straightway.lower.window import Span, convolve, no_bias
 
-# A transform of 4,096 points takes 128 MiB as a matrix; longer ones would be better off elsewhere.
-MOST_ENTRIES = 2**25
 BEFORE_LAST = Ints([-2])
 
 
@@ -40,16 +39,6 @@ def matrix(found: np.ndarray, parts: int, *, real: bool) -> np.ndarray:
     taken = found[:parts]
     pairs = taken.real[..., None] if real else np.stack([taken.real, taken.imag], -1)
     return pairs.transpose(2, 3, 1, 0).reshape(pairs.shape[2] * pairs.shape[3], -1)
-
-
-def refuse_long(rows: int, columns: int) -> None:
-    """Raise NotYet where the matrix of a transform would take too much room."""
-    if rows * columns > MOST_ENTRIES:
-        raise NotYet(
-            f"a Fourier transform is a matrix of at most {MOST_ENTRIES:,} entries; "
-            f"it would have {rows:,} x {columns:,}",
-            remedy="transform shorter frames, or outside of the model",
-        )
 
 
 # batch, length, real and imaginary part
@@ -164,7 +153,7 @@ def _transformed(
     parts = x.shape[-1]
     count, length, points, made = _sizes(x, place, dft_length, ways)
     real = inverse and onesided
-    refuse_long(2 * length, parts * count)
+    refuse_large_table("a Fourier transform", 2 * length, parts * count)
     found = response(count, length, inverse=inverse, onesided=onesided)
     weights = matrix(found, parts, real=real)
     others = [d for d in range(x.rank - 1) if d != place]
@@ -219,7 +208,7 @@ def short_time_fourier(
     count = window.shape[0] if window is not None else given
     if count < 1:
         raise InvalidModel("a frame has at least one element; got none")
-    refuse_long(2 * bins, parts * count)
+    refuse_large_table("a Fourier transform", 2 * bins, parts * count)
     found = response(count, given or count, inverse=False, onesided=bool(onesided))
     entries = matrix(found, parts, real=False).reshape(2 * bins, count, 1, parts)
     filters = g.const(entries.transpose(0, 3, 2, 1), signal.dtype)

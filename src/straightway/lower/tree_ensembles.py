@@ -11,6 +11,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel, NotYet
 from straightway.ir import Node, Value
+from straightway.lower.activation import sigmoid
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Case, case, lower, need, run
 from straightway.lower.integers import INT32
@@ -361,7 +362,7 @@ class Pair:
         """Scores of two classes from one sum."""
         other, _found = g.NEG(total), total
         if self.transform == "LOGISTIC":
-            return g.LOGISTIC(g.CONCATENATION(other, total, axis=1))
+            return sigmoid(g, g.CONCATENATION(other, total, axis=1))
         if self.transform == "PROBIT":
             raise NotYet("ONNX Runtime's PROBIT of one sum leaves the second class without a score")
         return g.CONCATENATION(g.SUB(1.0, total) if self.positive else other, total, axis=1)

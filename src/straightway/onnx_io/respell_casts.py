@@ -1,4 +1,4 @@
-"""A model whose Casts give the nearest number for what the whole numbers' type does not hold.
+"""A model whose Casts, and powers, give the nearest number for what the whole numbers' type does not hold.
 
 ONNX leaves it undefined what a float becomes that an integer type does not hold, and NaN: processors
 differ. LiteRT takes the nearest; NaN becomes the greatest (tflite/kernels/cast.cc: copyCast, saturating).
@@ -27,7 +27,7 @@ OLDEST = 9
 
 
 def casts(model: onnx.ModelProto) -> bool:
-    """Spell out each Cast of a float to a whole number."""
+    """Spell out each Cast of a float to a whole number, and each whole number to the power of a float."""
     opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if opset < OLDEST:
         return False
@@ -56,8 +56,21 @@ def _spelled(node: onnx.NodeProto, kinds: Mapping[str, int]) -> Iterator[onnx.No
     source = kinds.get(node.input[0], 0) if node.input else 0
     if node.op_type == "Cast" and source in FLOATS and target in WHOLE:
         yield from _nearest(node, target, DOUBLE if source == DOUBLE else FLOAT)
+    elif node.op_type == "Pow" and source in WHOLE and kinds.get(node.input[1]) in FLOATS:
+        yield from _power(node, source)
     else:
         yield node
+
+
+def _power(node: onnx.NodeProto, kind: int) -> Iterator[onnx.NodeProto]:
+    """The power of float64, as onnxruntime computes it, cast to the base's type."""
+    (y,) = node.output
+    wide = [f"{y}/operand{place}" for place in range(len(node.input))]
+    for name, made in zip(node.input, wide, strict=True):
+        yield onnx.helper.make_node("Cast", [name], [made], to=DOUBLE)
+    yield onnx.helper.make_node("Pow", wide, [f"{y}/real"])
+    cast = onnx.helper.make_node("Cast", [f"{y}/real"], [y], to=kind)
+    yield from _nearest(cast, kind, DOUBLE)
 
 
 def _nearest(node: onnx.NodeProto, target: int, source: int) -> Iterator[onnx.NodeProto]:
