@@ -15,6 +15,7 @@ from straightway.executorch.rewrites import (  # noqa: E402
     hardsigmoid,
     layer_norm,
     mean,
+    permutes,
     projections,
     scalar,
     softmax_axis,
@@ -30,6 +31,7 @@ CASES = [
     (mean.REWRITE, torch_models.weighed, 2),
     (layer_norm.REWRITE, torch_models.small, 1),
     (projections.REWRITE, torch_models.attention, 1),
+    (permutes.REWRITE, torch_models.turned, 2),
     (split.REWRITE, torch_models.parts, 3),
     (scalar.REWRITE, torch_models.small, 2),
     (softmax_axis.REWRITE, torch_models.softmax_of_image, 1),
@@ -106,3 +108,10 @@ def test_a_norm_after_an_activation_is_computed_in_integers():
     recipe = Recipe(precision="int8", rewrites=(batch_norm.REWRITE,), samples=[model.inputs])
     (delegate,) = export(model, recipe).lowered.map.delegates
     assert [node.kind for node in delegate.nodes].count("XNNConvert") == 2  # input and output
+
+
+def test_permutes_of_an_image_stay():
+    changed, _ = rewritten(program_of(torch_models.turned), [permutes.REWRITE])
+    names = ("aten.transpose.int", "aten.permute.default")
+    moves = [list(n.args[1:]) for n in changed.graph.nodes if str(n.target) in names]
+    assert moves == [[2, 3], [[2, 1, 0]]]

@@ -58,6 +58,19 @@ class Parts(nn.Module):
         return a * b[:, 1] + x.select(1, -1).unsqueeze(1)
 
 
+class Turned(nn.Module):
+    """Permutes: of an image, whose batch is 1; of a batch of 1; one after another."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 1, 1)
+
+    def forward(self, x):
+        image, rows = self.first(x).transpose(2, 3).flatten(2), x.flatten(2)
+        twice = rows.permute(2, 0, 1).permute(0, 2, 1)
+        return image + rows.transpose(0, 1) + twice.reshape(3, 1, 30)
+
+
 class Weighed(nn.Module):
     """Squeeze and excitation, and means without their dimensions."""
 
@@ -121,6 +134,10 @@ def softmax_of_image():
 
 def parts():
     return _made(Parts(), 2, 4, 5, 6)
+
+
+def turned():
+    return _made(Turned(), 1, 3, 5, 6)
 
 
 def open_batch():

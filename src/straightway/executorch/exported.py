@@ -67,6 +67,7 @@ def lowered_again(
         program,
         model.name,
         without=recipe.without,
+        products=bool(recipe.rewrites),
         etrecord=recipe.etrecord,
     )
     return Exported(

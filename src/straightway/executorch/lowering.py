@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from executorch.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
+from executorch.backends.xnnpack.partition.config.gemm_configs import LinearConfig
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from executorch.exir.backend.utils import WhyNoPartition
@@ -19,6 +20,7 @@ from straightway.executorch import pte
 from straightway.executorch.lines import user_line
 from straightway.executorch.model import first_line
 from straightway.executorch.origins import source_of, target_name
+from straightway.executorch.products import Products
 from straightway.executorch.program import EdgeOp, Instruction, ProgramMap, Shape
 
 _REASONS_LOGGER = "executorch.backends.xnnpack.partition"
@@ -44,15 +46,19 @@ def lower(
     subject: str,
     *,
     without: Sequence[str] = (),
+    products: bool = False,
     etrecord: bool = False,
 ) -> Lowered:
     """Lower to ExecuTorch with all that XNNPACK's partitioner takes.
 
-    `without` names partitioner configurations to leave out ("BatchNormConfig"). One partitioner takes
+    `without` names partitioner configurations to leave out ("BatchNormConfig"); `products`: linear
+    layers whose weights are computed are taken, too, as rewrites write them. One partitioner takes
     dynamically quantized products, too: ExecuTorch's own recipe with a partitioner of their own gives
     each a partition (30 where 6 do). Raises Unsupported with torch's reason where the lowering fails.
     """
     configs = [one for one in ALL_PARTITIONER_CONFIGS if one.__name__ not in without]
+    if products:
+        configs = [Products if one is LinearConfig else one for one in configs]
     with _reasons() as reasons:
         try:
             edge = to_edge_transform_and_lower(

@@ -17,14 +17,33 @@ from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
 from torch.export import ExportedProgram
 from torchao.quantization.granularity import PerGroup
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantizer import QuantizationAnnotation
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig, quantize_
 
 from straightway.errors import InvalidRequest, Unsupported
 from straightway.executorch.model import Model, first_line
+from straightway.executorch.rewrites.scene import is_quantizable
 
 Precision = Literal["fp32", "fp16", "int8", "int8-dynamic", "int4"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8", "int8-dynamic", "int4")
 _GROUP = 32
+
+
+class _Quantizer(XNNPACKQuantizer):
+    """XNNPACK's own, which leaves in floats what a rewrite wrote to be computed so.
+
+    Such nodes count as annotated, with nothing to quantize; even moves, which otherwise would have
+    the type of what they move.
+    """
+
+    def annotate(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        """Annotate the others."""
+        for node in model.graph.nodes:
+            if not is_quantizable(node):
+                node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(_annotated=True)
+        done: torch.fx.GraphModule = super().annotate(model)
+        return done
 
 
 def before_export(model: Model, precision: Precision) -> Model:
@@ -77,7 +96,7 @@ def after_export(
         return program
     is_dynamic = precision == "int8-dynamic"
     arguments, _ = program.example_inputs or ((), {})
-    quantizer = XNNPACKQuantizer()
+    quantizer = _Quantizer()
     quantizer.set_global(
         get_symmetric_quantization_config(is_per_channel=True, is_dynamic=is_dynamic)
     )

@@ -23,21 +23,23 @@ _MASKED = -1e9
 
 def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(aten.scaled_dot_product_attention.default):
-        if _applies(scene, node):
+        if applies(scene, node):
             change = scene.changed(_NAME, node, "softmax(q·kᵀ)·v without the case of an empty row")
             scene.replace(node, _written(scene, node))
             yield change
 
 
-def _arguments(node: torch.fx.Node) -> dict[str, Any]:
+def arguments(node: torch.fx.Node) -> dict[str, Any]:
+    """The call's arguments by name."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     found = dict.fromkeys(names[3:]) | dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
     found["dropout_p"] = found["dropout_p"] or 0.0
     return found
 
 
-def _applies(scene: Scene, node: torch.fx.Node) -> bool:
-    given = _arguments(node)
+def applies(scene: Scene, node: torch.fx.Node) -> bool:
+    """Whether no row can be masked whole, so that a plain softmax gives the same."""
+    given = arguments(node)
     shapes = [scene.shape(given[name]) for name in ("query", "key", "value")]
     if any(shape is None or len(shape) < 3 for shape in shapes) or given["dropout_p"]:
         return False
@@ -59,7 +61,8 @@ def _is_grouped(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, 
     return key == value and query[:-1] == key[:-1] and query[-1] % key[-1] == 0
 
 
-def _mask(scene: Scene, given: dict[str, Any]) -> torch.Tensor | None:
+def mask_of(scene: Scene, given: dict[str, Any]) -> torch.Tensor | None:
+    """What is added to the scores, of their last two dimensions at least; None for nothing."""
     if given["is_causal"]:
         rows, columns = (scene.shape(given[name])[-2] for name in ("query", "key"))  # type: ignore[index]
         kept = torch.ones(rows, columns, dtype=torch.bool).tril()
@@ -80,7 +83,7 @@ def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
     Where several heads of queries share one of keys, they stand below each other as rows of one
     product: nothing is repeated.
     """
-    given, write = _arguments(node), scene.writer(node)
+    given, write = arguments(node), scene.writer(node)
     query, key, value = given["query"], given["key"], given["value"]
     shape = scene.shape(query) or ()
     scale = given.get("scale") or 1 / math.sqrt(shape[-1])
@@ -96,7 +99,7 @@ def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
         for one in (_turned(scene, write, key), value)
     )
     scores = write(aten.bmm.default, scaled, turned)
-    mask = _mask(scene, given)
+    mask = mask_of(scene, given)
     if mask is not None:
         known = _flat(mask, shape[:-1], rows).to(scene.dtype(query))
         scores = write(aten.add.Tensor, scores, write.constant(known))

@@ -7,8 +7,10 @@ from straightway.executorch.rewrites import (
     attention,
     batch_norm,
     hardsigmoid,
+    heads,
     layer_norm,
     mean,
+    permutes,
     projections,
     scalar,
     softmax_axis,
@@ -19,13 +21,15 @@ from straightway.executorch.rewrites.scene import Rewrite
 # Without these the numbers are wrong.
 ALWAYS: tuple[Rewrite, ...] = (softmax_axis.REWRITE,)
 REWRITES: tuple[Rewrite, ...] = (
+    heads.REWRITE,
+    projections.REWRITE,
     attention.REWRITE,
     batch_norm.REWRITE,
     hardsigmoid.REWRITE,
     layer_norm.REWRITE,
     mean.REWRITE,
-    projections.REWRITE,
     split.REWRITE,
+    permutes.REWRITE,
     scalar.REWRITE,
 )
 

@@ -43,7 +43,7 @@ def _arguments(node: torch.fx.Node) -> dict[str, Any]:
 def _written(
     scene: Scene, node: torch.fx.Node, given: dict[str, Any], *, is_rms: bool
 ) -> torch.fx.Node:
-    write, x = scene.writer(node), given["input"]
+    write, x = scene.writer(node, in_floats=True), given["input"]
     shape, dtype = scene.shape(x) or (), scene.dtype(x)
     sizes = list(given["normalized_shape"])
     count = math.prod(sizes)

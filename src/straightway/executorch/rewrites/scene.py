@@ -14,6 +14,13 @@ from straightway.executorch.origins import source_of
 from straightway.ir.source import Source
 
 aten = torch.ops.aten
+# In what torch.export keeps of a node as its author's own ("custom"): it stays in floats.
+_IN_FLOATS = "straightway_in_floats"
+
+
+def is_quantizable(node: torch.fx.Node) -> bool:
+    """Whether no rewrite wrote it as part of something that is computed in floats."""
+    return not (node.meta.get("custom") or {}).get(_IN_FLOATS, False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +100,11 @@ class Scene:
         node.meta["val"] = value.detach()
         return node
 
-    def writer(self, at: torch.fx.Node) -> "Writer":
-        """Writes nodes before `at` that stand for it."""
-        return Writer(self, at)
+    def writer(
+        self, at: torch.fx.Node, *, origin: torch.fx.Node | None = None, in_floats: bool = False
+    ) -> "Writer":
+        """Writes nodes before `at` that stand for `origin` (or it); `in_floats`: none is quantized."""
+        return Writer(self, at, origin or at, in_floats=in_floats)
 
     def only_user(self, node: torch.fx.Node) -> torch.fx.Node | None:
         """The one node that reads it."""
@@ -113,22 +122,24 @@ class Scene:
 
 
 class Writer:
-    """Writes calls before a node; each has the node's origin, and a value from its operands'."""
+    """Writes calls before a node; each has a node's origin, and a value from its operands'."""
 
-    def __init__(self, scene: Scene, at: torch.fx.Node) -> None:
+    def __init__(
+        self, scene: Scene, at: torch.fx.Node, origin: torch.fx.Node, *, in_floats: bool
+    ) -> None:
         self._scene = scene
         self._at = at
+        kept = {"stack_trace", "nn_module_stack", "source_fn_stack", "from_node"}
+        self._meta = {key: value for key, value in origin.meta.items() if key in kept}
+        if in_floats:
+            self._meta["custom"] = {_IN_FLOATS: True}
 
     def __call__(self, target: Any, *args: Any, **keywords: Any) -> torch.fx.Node:
         """A call of an operator."""
         graph = self._scene.graph
         with graph.inserting_before(self._at):
             node = graph.call_function(target, args, keywords)
-        node.meta = {
-            key: value
-            for key, value in self._at.meta.items()
-            if key in {"stack_trace", "nn_module_stack", "source_fn_stack", "from_node"}
-        }
+        node.meta = dict(self._meta)
         node.meta["val"] = self._value(target, args, keywords)
         return node
 
