@@ -6,8 +6,9 @@ delegate and the arithmetic of their positions.
 Why it costs: each of the sixteen gathers writes the whole result with a portable kernel, and the
 positions are computed anew in each run.
 
-What to do: interpolate with mode='bilinear', which is one XNNPACK kernel; the numbers change. A
-fixed bicubic resize can also be two matrix products with constant weights.
+What to do: a fixed bicubic resize is two matrix products with constant weights, which are
+delegated; `straightway fix` does. Or interpolate with mode='bilinear', which is one XNNPACK kernel;
+the numbers change.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -23,5 +24,6 @@ RULE = Rule(
         parts=("add", "sub", "mul", "arange", "_to_dim_order", "squeeze", "unsqueeze"),
         what="{op}: a resize out of gathers outside of the delegate",
     ),
-    safety="numbers",
+    fix="bicubic",
+    safety="exact",
 )

@@ -6,7 +6,8 @@ and full, numbers converted to another type.
 Why it costs: the same numbers are computed in each run; outside of the delegate they also cost a call each, and
 where they join the rest they cut it.
 
-What to do: compute them once in __init__ and keep them with register_buffer, in the type in which they are used.
+What to do: compute them once in __init__ and keep them with register_buffer, in the type in which
+they are used; `straightway fix` does.
 """
 
 from collections.abc import Iterator
@@ -26,4 +27,4 @@ def _find(case: Case) -> Iterator[Match]:
             )
 
 
-RULE = Rule(name="constant-work", doc=__doc__ or "", find=_find, safety="exact")
+RULE = Rule(name="constant-work", doc=__doc__ or "", find=_find, fix="constants", safety="exact")

@@ -6,8 +6,9 @@ Why it costs: the copy writes the same numbers again and again; it runs as a por
 element at a time, splits the delegate in two, and what flows in and out is turned from NHWC to NCHW
 and back.
 
-What to do: let the operator that follows broadcast (add, mul and others of XNNPACK do), or leave
-out an expansion to the same shape: of matmul, one less dimension keeps torch from writing it.
+What to do: let the operator that follows broadcast (add, mul and others of XNNPACK do);
+`straightway fix` does, or multiplies with ones. Of matmul, three dimensions keep torch from writing
+an expansion (fix --rule matmul).
 """
 
 from straightway.diagnosis.rule import Rule
@@ -19,5 +20,6 @@ RULE = Rule(
     find=undelegated(
         "expand", "repeat", what="{op} writes copies that broadcasting makes needless"
     ),
+    fix="expand",
     safety="exact",
 )

@@ -5,8 +5,9 @@ What it finds: native_group_norm, for which XNNPACK's partitioner has no rule.
 Why it costs: It runs as a portable kernel, one element at a time, splits the delegate in two, and
 what flows in and out is turned from NHWC to NCHW and back.
 
-What to do: train with BatchNorm, which becomes part of its convolution, or write the statistics as
-means over a reshaped tensor and a product.
+What to do: write the statistics as x.mean((2, 3), keepdim=True) and a 1 x 1 convolution that
+averages each group's channels, all of which is delegated; `straightway fix` does. Or train with
+BatchNorm, which becomes part of its convolution.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -18,5 +19,6 @@ RULE = Rule(
     find=undelegated(
         "native_group_norm", what="{op} has no XNNPACK kernel and splits the delegate"
     ),
-    safety="numbers",
+    fix="group-norm",
+    safety="exact",
 )

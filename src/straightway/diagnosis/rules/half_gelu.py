@@ -6,8 +6,9 @@ Why it costs: XNNPACK's partitioner takes GELU in float32 only. It runs as a por
 element at a time, splits the delegate in two, and what flows in and out is turned from NHWC to NCHW
 and back.
 
-What to do: keep the activation in float32 (x.float() before and .half() after), export the model as
-fp32, or use x * torch.sigmoid(1.702 * x), which is delegated, where its numbers are good enough.
+What to do: write x * torch.sigmoid(1.5957691 * (x + 0.044715 * x**3)), which is delegated;
+`straightway fix` does. Or keep the activation in float32 (x.float() before and .half() after), or
+export the model as fp32.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -21,5 +22,6 @@ RULE = Rule(
         what="{op} computes in half floats outside of the delegate",
         where=is_half,
     ),
-    safety="numbers",
+    fix="half-gelu",
+    safety="exact",
 )

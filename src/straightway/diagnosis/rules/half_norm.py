@@ -5,8 +5,9 @@ What it finds: a layer, group, batch or instance norm of float16 outside of the 
 Why it costs: its portable kernel converts each element from half and back, many times slower than
 in float32; it splits the delegate, too.
 
-What to do: compute the norm in float32, write it out of a matrix product with a column of 1/d
-(`straightway fix`), or export the model as fp32 on CPUs without half arithmetic.
+What to do: compute the norm in float32, or out of a matrix product with a column of 1/d
+(`straightway fix` does; group and instance norms by fix --rule group-norm); or export the model as
+fp32 on CPUs without half arithmetic.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -23,5 +24,6 @@ RULE = Rule(
         what="{op} computes in half floats outside of the delegate",
         where=is_half,
     ),
+    fix="layer-norm",
     safety="exact",
 )

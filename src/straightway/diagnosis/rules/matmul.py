@@ -7,6 +7,7 @@ kernel multiplies without blocking or vectors.
 
 What to do: write products of two activations with torch.bmm (three dimensions: x.unsqueeze(0) @
 y.unsqueeze(0)), which is delegated as a batch matrix product; keep weights as parameters.
+`straightway fix` does.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -23,5 +24,6 @@ RULE = Rule(
         "matmul",
         what="{op} multiplies outside of the delegate",
     ),
+    fix="matmul",
     safety="exact",
 )

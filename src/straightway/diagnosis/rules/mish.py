@@ -6,8 +6,8 @@ the delegate.
 Why it costs: softplus inside it is a comparison, a log1p and a selection with portable kernels, and
 the data leave the delegate and come back between them.
 
-What to do: train with silu or hardswish, which are delegated; exactly: with e = exp(min(x, 20)), x
-* (e * e + 2 * e) / (e * e + 2 * e + 2).
+What to do: with e = exp(x.clamp(max=20)) and n = e * (e + 2), write x * n / (n + 2), all of which
+is delegated; `straightway fix` does. Or train with silu or hardswish.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -25,5 +25,6 @@ RULE = Rule(
         parts=PARTS,
         what="{op} of mish runs outside of the delegate",
     ),
+    fix="activations",
     safety="exact",
 )

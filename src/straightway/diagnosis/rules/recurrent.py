@@ -6,8 +6,9 @@ split, squeeze and unsqueeze outside of the delegate.
 Why it costs: each step is cut by its split, so that a sequence becomes as many partitions as it has steps, with
 portable copies between them; the calls cost more than the small products.
 
-What to do: write the cell with one linear layer for each gate in place of one that is split, with reshape in place
-of squeeze; export one step and loop outside where sequences are long; or use convolutions over time.
+What to do: write the cell with slices of its gates in place of a split, with states of rank 2;
+`straightway fix` does. Export one step and loop outside where sequences are long; or use
+convolutions over time.
 """
 
 from collections.abc import Iterator
@@ -37,4 +38,4 @@ def _find(case: Case) -> Iterator[Match]:
             )
 
 
-RULE = Rule(name="recurrent-cell", doc=__doc__ or "", find=_find, fix="split", safety="exact")
+RULE = Rule(name="recurrent-cell", doc=__doc__ or "", find=_find, fix="recurrent", safety="exact")

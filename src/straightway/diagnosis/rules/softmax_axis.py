@@ -7,7 +7,7 @@ element at a time, splits the delegate in two, and what flows in and out is turn
 and back.
 
 What to do: leave it to the caller (argmax does not need it), or move the axis to the end first:
-x.permute(0, 2, 3, 1).softmax(-1), which costs nothing where the data are stored so.
+x.flatten(2).transpose(1, 2).softmax(-1); `straightway fix` does.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -21,5 +21,6 @@ RULE = Rule(
         "_log_softmax",
         what="{op} runs over an axis that XNNPACK's softmax does not take",
     ),
+    fix="softmax-channels",
     safety="exact",
 )

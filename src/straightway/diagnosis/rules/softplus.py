@@ -6,7 +6,8 @@ of the delegate.
 Why it costs: the comparison, log1p and the selection have portable kernels only, and the data leave
 the delegate and come back between them.
 
-What to do: write relu(x) + log(1 + exp(-abs(x))), all of which is delegated.
+What to do: write relu(x) + log(1 + exp(-abs(x))), all of which is delegated; `straightway fix`
+does.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -21,5 +22,6 @@ RULE = Rule(
         without=("tanh",),
         what="{op} of softplus runs outside of the delegate",
     ),
+    fix="activations",
     safety="exact",
 )

@@ -6,7 +6,7 @@ dimension.
 Why it costs: only names change, yet the portable kernel copies the data, and the delegate ends
 there.
 
-What to do: write reshape (or view), which is delegated.
+What to do: write reshape (or view), which is delegated; `straightway fix` does.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -18,5 +18,6 @@ RULE = Rule(
     find=undelegated(
         "squeeze", "unsqueeze", what="{op} copies outside of the delegate; reshape would not"
     ),
+    fix="squeeze",
     safety="exact",
 )

@@ -6,8 +6,8 @@ Why it costs: XNNPACK's slices have a step of 1. It runs as a portable kernel, o
 time, splits the delegate in two, and what flows in and out is turned from NHWC to NCHW and back.
 
 What to do: make the layer that follows read the full image with a stride (focus: a convolution of
-twice the kernel and stride 2 with its weights spread out), or use pixel_unshuffle, which is
-delegated.
+twice the kernel and stride 2 with its weights spread out), or give the step a dimension of its own
+by a reshape and index that; `straightway fix` does.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -17,5 +17,6 @@ RULE = Rule(
     name="strided-slice",
     doc=__doc__ or "",
     find=undelegated("slice", what="{op} takes steps, which XNNPACK's slice does not"),
+    fix="strided-slice",
     safety="exact",
 )

@@ -6,8 +6,9 @@ Why it costs: XNNPACK's partitioner has no rule for truth values. It runs as a p
 element at a time, splits the delegate in two, and what flows in and out is turned from NHWC to NCHW
 and back.
 
-What to do: write masks as numbers: x * mask, or x + (1 - mask) * -1e9 before a softmax; write
-thresholds with clamp, maximum or relu.
+What to do: write masks as numbers: x * mask, or x + (1 - mask) * -1e9 before a softmax
+(`straightway fix` does that where the mask is constant); write thresholds with clamp, maximum or
+relu.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -22,5 +23,6 @@ RULE = Rule(
         feeders=COMPARISONS,
         what="{op} selects outside of the delegate",
     ),
+    fix="masked-softmax",
     safety="exact",
 )

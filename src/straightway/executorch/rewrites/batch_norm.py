@@ -26,11 +26,9 @@ _NAMES = ("input", "weight", "bias", "running_mean", "running_var", "training", 
 
 def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(aten.batch_norm.default):
-        given = dict(zip(_NAMES, node.args, strict=False)) | dict(node.kwargs)
-        if scene.rank(node) != 4 or given["training"] or _is_folded(scene, given["input"]):
-            continue
-        parts = _parts(scene, given)
-        if parts is None:
+        before: Any = node.args[0]
+        parts = None if _is_folded(scene, before) else scale_and_shift(scene, node)
+        if scene.rank(node) != 4 or parts is None:
             continue
         yield scene.changed(_NAME, node, "a depthwise convolution of 1 × 1, before it is quantized")
         write = scene.writer(node)
@@ -38,7 +36,7 @@ def _apply(scene: Scene) -> Iterator[Change]:
         ones, zeros, channels = [1, 1], [0, 0], len(parts[1])
         scene.replace(
             node,
-            write(aten.conv2d.default, given["input"], weight, bias, ones, zeros, ones, channels),
+            write(aten.conv2d.default, before, weight, bias, ones, zeros, ones, channels),
         )
 
 
@@ -47,8 +45,11 @@ def _is_folded(scene: Scene, before: torch.fx.Node) -> bool:
     return before.target in _FOLDABLE and scene.only_user(before) is not None
 
 
-def _parts(scene: Scene, given: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Weights of shape (C, 1, 1, 1), and the bias; None where they are no constants."""
+def scale_and_shift(scene: Scene, node: torch.fx.Node) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """What a norm multiplies by, of shape (C, 1, 1, 1), and adds; None where they are no constants."""
+    given = dict(zip(_NAMES, node.args, strict=False)) | dict(node.kwargs)
+    if given["training"]:
+        return None
     mean, variance = (scene.constant(given[name]) for name in ("running_mean", "running_var"))
     if mean is None or variance is None:
         return None

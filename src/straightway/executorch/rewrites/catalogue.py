@@ -4,32 +4,60 @@ from collections.abc import Sequence
 
 from straightway.errors import InvalidRequest
 from straightway.executorch.rewrites import (
+    activations,
     attention,
     batch_norm,
+    bicubic,
+    constants,
+    convolution_1d,
+    expand,
+    group_norm,
+    half_gelu,
     hardsigmoid,
     heads,
     layer_norm,
+    masked_softmax,
+    matmul,
     mean,
+    nearest,
     permutes,
     projections,
+    recurrent,
     scalar,
     softmax_axis,
+    softmax_channels,
     split,
+    squeeze,
+    strided_slice,
 )
 from straightway.executorch.rewrites.scene import Rewrite
 
 # Without these the numbers are wrong.
 ALWAYS: tuple[Rewrite, ...] = (softmax_axis.REWRITE,)
 REWRITES: tuple[Rewrite, ...] = (
+    constants.REWRITE,
     heads.REWRITE,
     projections.REWRITE,
+    recurrent.REWRITE,
+    convolution_1d.REWRITE,
     attention.REWRITE,
-    batch_norm.REWRITE,
-    hardsigmoid.REWRITE,
+    masked_softmax.REWRITE,
+    group_norm.REWRITE,
     layer_norm.REWRITE,
+    nearest.REWRITE,
+    bicubic.REWRITE,
+    strided_slice.REWRITE,
+    batch_norm.REWRITE,
+    activations.REWRITE,
+    half_gelu.REWRITE,
+    hardsigmoid.REWRITE,
+    softmax_channels.REWRITE,
     mean.REWRITE,
     split.REWRITE,
+    squeeze.REWRITE,
     permutes.REWRITE,
+    expand.REWRITE,
+    matmul.REWRITE,
     scalar.REWRITE,
 )
 

@@ -178,9 +178,33 @@ def _fake(tensor: torch.Tensor, mode: Any) -> torch.Tensor:
     return made
 
 
+def is_mutable(node: torch.fx.Node) -> bool:
+    """Whether it writes to an operand; detach_ says so of itself, and does not."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or node.target is aten.detach_.default:
+        return False
+    return bool(schema.is_mutable)
+
+
+def _functional(program: ExportedProgram) -> ExportedProgram:
+    """Without writes to parts of tensors or to what others read: rewrites take values for values."""
+    for node in program.graph.nodes:
+        if is_mutable(node):
+            written = node.args[0]
+            if len(written.users) > 1 or _is_view(written):
+                return program.run_decompositions({})
+    return program
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """Whether it may share its operand's memory."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(one.alias_info is not None for one in schema.arguments)
+
+
 def changes_of(program: ExportedProgram, rewrites: Sequence[Rewrite]) -> tuple[Change, ...]:
     """Where rewrites would change a program."""
-    scene = Scene(program.module(check_guards=False))
+    scene = Scene(_functional(program).module(check_guards=False))
     return tuple(change for rewrite in rewrites for change in rewrite.apply(scene))
 
 
@@ -191,7 +215,7 @@ def rewritten(
 
     The result is exported anew, so that its shapes are torch's own.
     """
-    module = program.module(check_guards=False)
+    module = _functional(program).module(check_guards=False)
     scene = Scene(module)
     changes: list[Change] = []
     for rewrite in rewrites:

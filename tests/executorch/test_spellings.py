@@ -1,0 +1,296 @@
+"""Operators without a kernel in XNNPACK, spelled by those that have one: the same numbers."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from straightway.executorch.capture import capture  # noqa: E402
+from straightway.executorch.exported import Recipe, export  # noqa: E402
+from straightway.executorch.model import made  # noqa: E402
+from straightway.executorch.rewrites.catalogue import REWRITES  # noqa: E402
+from straightway.executorch.rewrites.scene import rewritten  # noqa: E402
+from straightway.flow.export import compared  # noqa: E402
+from straightway.run.process import Child  # noqa: E402
+
+
+class Spelled(nn.Module):
+    """A function of layers and inputs."""
+
+    def __init__(self, compute, *layers):
+        super().__init__()
+        self.compute, self.layers = compute, nn.ModuleList(layers)
+        for layer in self.layers:
+            if isinstance(layer, nn.BatchNorm2d):
+                layer.running_mean.uniform_(-0.3, 0.3)
+                layer.running_var.uniform_(0.5, 1.5)
+
+    def forward(self, *inputs):
+        return self.compute(self.layers, *inputs)
+
+
+def up(x, factor=2):
+    return functional.interpolate(x, scale_factor=factor)
+
+
+def focus(x):
+    return torch.cat([x[..., a::2, b::3] for a in (0, 1) for b in (0, 1, 2)], 1)
+
+
+def over_time(layers, x):
+    y = functional.gelu(layers[1](layers[0](x)))
+    y = functional.max_pool1d(y + layers[2](y) * 2, 2)
+    y = torch.cat([y, functional.avg_pool1d(y, 3, 1, 1)], 1)
+    return functional.pad(layers[3](y), (1, 2)).mean(-1, keepdim=True), y[:, 1:3]
+
+
+def causal(layers, x):
+    hidden = torch.tril(torch.ones(5, 5)) == 0
+    y = layers[0](x)
+    return (y @ x.transpose(1, 2)).masked_fill(hidden, -torch.inf).softmax(-1) @ y
+
+
+def selected(layers, x):
+    kept = torch.arange(5)[:, None] >= torch.arange(5)
+    return torch.where(kept, layers[0](x) @ x.transpose(1, 2), torch.tensor(-1e9)).softmax(-1)
+
+
+def repeated(layers, x):
+    y = layers[0](x)[:, :1]
+    return y.expand(-1, 3, -1) * x[:, :3], torch.cat([y.repeat(1, 4, 1), x], 1)
+
+
+def cell(kind, *, with_state=False, **options):
+    return lambda: Spelled(
+        lambda layers, *x: layers[0](*x) if with_state else layers[0](x[0]), kind(4, 6, **options)
+    )
+
+
+CASES = {
+    "nearest, alone": (
+        {"nearest": 1},
+        lambda: Spelled(lambda k, x: functional.interpolate(k[0](x), (10, 21)), nn.Conv2d(3, 4, 1)),
+        [(2, 3, 5, 7)],
+    ),
+    "nearest before a convolution and its norm": (
+        {"nearest": 1},
+        lambda: Spelled(
+            lambda k, x: k[1](k[0](up(x, (3, 2)))),
+            nn.Conv2d(3, 4, (3, 5), padding=(1, 3)),
+            nn.BatchNorm2d(4),
+        ),
+        [(2, 3, 5, 7)],
+    ),
+    "nearest beside others": (
+        {"nearest": 1},
+        lambda: Spelled(
+            lambda k, x, y: k[1](k[0](torch.cat([y, up(x), y * y], 1))).relu(),
+            nn.Conv2d(7, 4, 3, padding=1, bias=False),
+            nn.BatchNorm2d(4),
+        ),
+        [(1, 3, 5, 7), (1, 2, 10, 14)],
+    ),
+    "bicubic": (
+        {"bicubic": 2},
+        lambda: Spelled(
+            lambda _, x: (
+                functional.interpolate(x, (11, 9), mode="bicubic"),
+                functional.interpolate(x, scale_factor=1.7, mode="bicubic", align_corners=True),
+            )
+        ),
+        [(2, 3, 5, 7)],
+    ),
+    "focus": (
+        {"strided-slice": 1},
+        lambda: Spelled(lambda k, x: k[0](focus(x)), nn.Conv2d(18, 4, 3, stride=2, padding=1)),
+        [(2, 3, 8, 12)],
+    ),
+    "part of an image": (
+        {"strided-slice": 1},
+        lambda: Spelled(lambda k, x: k[0](x[:, :, 1::2, 2::3]), nn.Conv2d(3, 4, 1)),
+        [(2, 3, 8, 12)],
+    ),
+    "part of features": (
+        {"strided-slice": 2},
+        lambda: Spelled(lambda _, x: x[..., ::2] * x[..., 1::2]),
+        [(2, 3, 8)],
+    ),
+    "group norm": (
+        {"group-norm": 1},
+        lambda: Spelled(lambda k, x: k[0](x), nn.GroupNorm(2, 6)),
+        [(2, 6, 5, 7)],
+    ),
+    "instance norm over time": (
+        {"group-norm": 1},
+        lambda: Spelled(lambda k, x: k[0](x), nn.InstanceNorm1d(6, affine=True)),
+        [(2, 6, 9)],
+    ),
+    "activations": (
+        {"activations": 6},
+        lambda: Spelled(
+            lambda _, x: (
+                functional.elu(4 * x, 0.7),
+                functional.selu(4 * x),
+                functional.celu(4 * x, 1.4),
+                functional.softplus(9 * x, 2.0),
+                functional.mish(30 * x),
+                functional.logsigmoid(30 * x),
+            )
+        ),
+        [(2, 3, 5, 7)],
+    ),
+    "softmax over channels": (
+        {"softmax-channels": 1},
+        lambda: Spelled(lambda _, x: x.softmax(1)),
+        [(2, 3, 5, 7)],
+    ),
+    "causal attention by hand": (
+        {"constants": 1, "masked-softmax": 1, "matmul": 2},
+        lambda: Spelled(causal, nn.Linear(4, 4)),
+        [(2, 5, 4)],
+    ),
+    "a selection before a softmax": (
+        {"constants": 2, "masked-softmax": 1, "matmul": 1},
+        lambda: Spelled(selected, nn.Linear(4, 4)),
+        [(2, 5, 4)],
+    ),
+    "expansions": ({"expand": 2}, lambda: Spelled(repeated, nn.Linear(4, 4)), [(2, 5, 4)]),
+    "squeezes": (
+        {"squeeze": 2},
+        lambda: Spelled(lambda k, x: k[0](x.unsqueeze(1)).squeeze(1), nn.Linear(4, 4)),
+        [(2, 5, 4)],
+    ),
+    "convolutions over time": (
+        {"convolution-1d": 3},
+        lambda: Spelled(
+            over_time,
+            nn.Conv1d(3, 4, 5, stride=2, padding=2),
+            nn.BatchNorm1d(4),
+            nn.Conv1d(4, 4, 3, padding="same", groups=4),
+            nn.ConvTranspose1d(8, 3, 4, stride=2, padding=1),
+        ),
+        [(2, 3, 16)],
+    ),
+    "LSTM of two layers and directions": (
+        {"recurrent": 1},
+        cell(nn.LSTM, num_layers=2, bidirectional=True),
+        [(5, 2, 4)],
+    ),
+    "GRU with a state": (
+        {"recurrent": 1},
+        cell(nn.GRU, with_state=True, num_layers=2, bias=False, batch_first=True),
+        [(3, 5, 4), (2, 3, 6)],
+    ),
+    "plain recurrence": ({"recurrent": 1}, cell(nn.RNN, batch_first=True), [(1, 5, 4)]),
+    "a recurrence with a projection": ({}, cell(nn.LSTM, proj_size=3), [(5, 2, 4)]),
+}
+
+
+def captured(make, shapes):
+    torch.manual_seed(0)
+    return capture(made("spelled", lambda: (make().eval(), tuple(map(torch.randn, shapes)))))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_numbers(name):
+    wanted, make, shapes = CASES[name]
+    program = captured(make, shapes)
+    others = [one for one in REWRITES if one.name in wanted]
+    changed, changes = rewritten(program, others)
+    names = [change.rewrite for change in changes]
+    assert {one: names.count(one) for one in names} == wanted
+    for _ in range(2):
+        inputs = tuple(map(torch.randn, shapes))
+        pairs = zip(
+            torch.utils._pytree.tree_leaves(program.module()(*inputs)),
+            torch.utils._pytree.tree_leaves(changed.module()(*inputs)),
+            strict=True,
+        )
+        for want, got in pairs:
+            assert torch.allclose(want, got, atol=3e-6 * float(want.abs().max()), rtol=1e-5)
+
+
+def test_half_gelu_is_near_to_a_half_float():
+    rewrite = next(one for one in REWRITES if one.name == "half-gelu")
+    model = made(
+        "gelu",
+        lambda: (
+            Spelled(lambda _, x: (functional.gelu(x), functional.gelu(x, approximate="tanh"))),
+            (torch.linspace(-300, 300, 4001).half(),),
+        ),
+    )
+    program = capture(model)
+    changed, changes = rewritten(program, [rewrite])
+    assert len(changes) == 2
+    for want, got in zip(
+        program.module()(*model.inputs), changed.module()(*model.inputs), strict=True
+    ):
+        assert torch.allclose(want.float(), got.float(), atol=1e-3, rtol=2e-3)
+
+
+def test_what_an_input_or_a_step_changes_is_no_constant():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x):
+            self.seen.add_(1)
+            return x + self.seen * 2
+
+    rewrite = next(one for one in REWRITES if one.name == "constants")
+    program = capture(made("counter", lambda: (Counter().eval(), (torch.ones(3),))))
+    assert not rewritten(program, [rewrite])[1]
+
+
+def test_writes_to_parts_are_seen():
+    class Writes(nn.Module):
+        def forward(self, x):
+            mask = torch.zeros(4, 4)
+            mask[1:, 2] = 3
+            x = x * 2
+            x[:, 0] += 1
+            a, b = x.chunk(2, 1)
+            a.add_(b)
+            return x + mask, torch.nn.functional.elu(x[:, 1], inplace=True), x * 3
+
+    program = captured(Writes, [(3, 4, 4)])
+    changed, changes = rewritten(program, REWRITES)
+    assert {"constants", "activations", "split"} <= {change.rewrite for change in changes}
+    x = torch.randn(3, 4, 4)
+    for want, got in zip(program.module()(x), changed.module()(x), strict=True):
+        assert torch.allclose(want, got, atol=1e-6)
+
+
+def test_all_of_it_is_one_partition():
+    """What each rewrite writes, XNNPACK takes, and computes right."""
+    chosen = [
+        make
+        for wanted, make, shapes in CASES.values()
+        if wanted and shapes in ([(2, 3, 5, 7)], [(2, 5, 4)], [(2, 3, 8, 12)])
+    ]
+    assert len(chosen) > 10
+    shapes = [(2, 3, 5, 7), (2, 5, 4), (2, 3, 8, 12)]
+    places = [
+        shapes.index(given[0])
+        for wanted, _, given in CASES.values()
+        if wanted and given[0] in shapes and len(given) == 1
+    ]
+
+    class All(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleList(make() for make in chosen)
+
+        def forward(self, *inputs):
+            return [part(inputs[place]) for part, place in zip(self.parts, places, strict=True)]
+
+    torch.manual_seed(0)
+    model = made("all", lambda: (All().eval(), tuple(map(torch.randn, shapes))))
+    done = export(model, Recipe(rewrites=REWRITES))
+    assert [op.target for op in done.lowered.map.ops if op.partition is None] == []
+    assert len(done.lowered.map.delegates) == 1
+    with Child() as child:
+        assert compared(child, done, "fp32").equal
