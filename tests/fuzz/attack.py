@@ -93,6 +93,15 @@ def is_large(model: bytes) -> bool:
 
 def attempt(path: Path, child: Child | None, *, limit_s: int = SLOWEST_S) -> str:
     """Convert one file; the empty text or what went wrong, and where."""
+    try:
+        return _attempt(path, child, limit_s)
+    except TooSlow as error:  # it came when all was done but to turn the alarm off
+        return _place(error)
+    finally:
+        signal.alarm(0)
+
+
+def _attempt(path: Path, child: Child | None, limit_s: int) -> str:
     signal.signal(signal.SIGALRM, _too_slow)
     signal.alarm(limit_s)
     try:
@@ -109,8 +118,6 @@ def attempt(path: Path, child: Child | None, *, limit_s: int = SLOWEST_S) -> str
         return f"Mismatch: {_first(error)}"
     except (TooSlow, Exception) as error:  # noqa: BLE001 - every kind is a finding
         return _place(error)
-    finally:
-        signal.alarm(0)
     return "=converted" if child is None else "=equal"
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 from case_models import build
 
 from straightway.errors import InvalidModel, StraightwayError, Unsupported
@@ -153,6 +154,17 @@ def saved(op: str, given: Case, folder: Path) -> Path:
         ("MelWeightMatrix", mel(upper_edge_hertz=np.array(np.nan, F4)), "has no mels"),
         ("MelWeightMatrix", mel(sample_rate=np.array(0)), "has no mels"),
         ("MelWeightMatrix", mel(upper_edge_hertz=np.array(1e30, F4)), "not among those"),
+        (
+            "TensorScatter",
+            case(past_cache=(2, 3, 4), update=(2, 5, 4), axis=1, opset=24),
+            "into a cache",
+        ),
+        ("Attention", case(q=HEADS, k=HEADS, v=(2, 4, 5, 8), opset=23), "do not fit together"),
+        (
+            "Attention",
+            case(q=HEADS, k=HEADS, v=HEADS, past_key=(1, 4, 3, 8), past_value=HEADS, opset=23),
+            "can't come before",
+        ),
         ("Resize", case(x=(2, 0), sizes=np.array([2, 3])), "must not be empty"),
     ],
 )
@@ -213,6 +225,8 @@ def test_what_engines_disagree_on_is_refused(
         ("Pow", case(x=run([[3, 5]], np.int32), y=np.array(8, np.int32))),
         ("Pow", case(x=np.array([[2, 3]], np.int32), y=run([[3], [2]], np.int32))),
         ("Pow", case(x=run([[3, 5]], np.int32), y=run([[3], [2]], np.int32))),
+        ("Pow", case(x=run([[0, 1, -1]], np.int64), y=np.array([[1e30, 5, 1]], F4))),
+        ("DFT", case(input=(1, 2**15, 1), dft_length=np.array(8), axis=np.array(1), opset=20)),
         ("ReduceProd", case(data=run(np.ones((2, 30)), np.int64), axes=np.array([1]))),
         (
             "Attention",
@@ -305,13 +319,41 @@ def test_parameters_of_other_features(given: dict[str, tuple[float, ...]], tmp_p
     ("op", "given", "text"),
     [
         ("LRN", case(x=(2, 7, 5, 4), size=3), "as many channels"),
-        ("PRelu", case(x=(2, 3, 1), slope=np.ones(3, F4), opset=6), "aligned otherwise"),
+        ("PRelu", case(x=(2, 3, 1), slope=(3,), opset=6), "aligned otherwise"),
         ("Div", case(a=(2, 3, 4), b=np.ones(3, F4), axis=1, broadcast=1, opset=6), "aligned"),
     ],
 )
 def test_what_the_evaluator_gets_wrong(op: str, given: Case, text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=text):
         Evaluator(saved(op, given, tmp_path))
+
+
+@pytest.mark.parametrize("power", [2**32, 2**32 + 1, 2**62 + 1, -(2**33), 1e30, -1e30, 3.0])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("given", [np.array, run])
+def test_powers_whose_exponents_the_base_has_no_room_for(dtype, power, given, tmp_path):
+    """Of 1, 0 and -1 they are known, whatever else overflows."""
+    kind = np.float32 if isinstance(power, float) else np.int64
+    bases = np.array([[1, -1, 0] if power > 0 else [1, -1, 1]], dtype)
+    path = saved("Pow", case(x=run(bases, dtype), y=given([[power]], kind)), tmp_path)
+    interpreter = Interpreter(model_content=convert(path, verify=False).data)
+    feeds = {"X": bases, "Y": np.array([[power]], kind)}
+    interpreter.allocate_tensors()
+    for one in interpreter.get_input_details():
+        interpreter.set_tensor(one["index"], feeds[one["name"]])
+    interpreter.invoke()
+    (result,) = interpreter.get_output_details()
+    odd = power % 2
+    wanted = [[1, -1 if odd else 1, 0 if power > 0 else 1]]
+    assert interpreter.get_tensor(result["index"]).tolist() == wanted
+
+
+def test_slopes_of_channels_by_the_evaluator(tmp_path: Path) -> None:
+    slope = np.array([-1, 0.5, 2], F4)
+    path = saved("PRelu", case(x=(3, 3, 3), slope=slope, opset=6), tmp_path)
+    x = np.linspace(-3, 1, 27, dtype=F4).reshape(3, 3, 3)
+    (found,) = Evaluator(path).run({"X": x}).values()
+    assert np.array_equal(found, np.where(x > 0, x, x * slope[:, None]))
 
 
 def test_a_result_without_a_name_is_not_compared(tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ def thresholded_relu(g: Builder, x: Value, /, alpha: float) -> Value:
         X,
         case(x=(2, 3, 5), lambd=0.5, bias=0.5),
         case(x=(2, 3, 5), lambd=0.5, bias=0.25),
+        case(x=(2, 3, 5), lambd=-0.5, bias=0.25),
         case(x=WHOLE, lambd=2.0, bias=2.0),
         case(x=run([[0, 3, 255]], np.uint8), lambd=2.0, bias=2.0),
     ],
@@ -170,8 +171,8 @@ def shrink(g: Builder, x: Value, /, bias: float, lambd: float) -> Value:
 
 
 def _shrink(g: Builder, x: Value, bias: float, lambd: float) -> Value:
-    below = g.SELECT_V2(g.LESS(x, -lambd), g.ADD(x, bias), g.const(0, x.dtype))
-    return g.SELECT_V2(g.GREATER(x, lambd), g.SUB(x, bias), below)
+    above = g.SELECT_V2(g.GREATER(x, lambd), g.SUB(x, bias), g.const(0, x.dtype))
+    return g.SELECT_V2(g.LESS(x, -lambd), g.ADD(x, bias), above)
 
 
 @lower("HardSigmoid", samples=[X, case(x=(2, 3, 5), alpha=1 / 6, beta=0.5)])

@@ -114,6 +114,10 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
     return widened(g, lambda *xs: remainder(g, *xs), a, b)
 
 
+# floats beyond it are even; of all whole numbers but 1, 0 and -1, such powers overflow
+MOST_EXPONENT = 2.0**24
+
+
 def has_whole_power(x: Value, y: Value) -> bool:
     """Whether powers of whole numbers are whole, as far as the exponent is known."""
     if not is_integer(x) or is_integer(y) or y.const is None:
@@ -175,7 +179,7 @@ def power(g: Builder, x: Value, y: Value, /, axis: int | None = None, broadcast:
 
 def _real_power(g: Builder, x: Value, y: Value) -> Value:
     """Whole numbers to the power of floats: exact where the exponent is whole, else cut off at 24 bits."""
-    whole = _plain_power(g, x, g.cast(y, INT64))
+    whole = _plain_power(g, x, _whole_exponent(g, y))
     if y.const is not None and (y.const == np.floor(y.const)).all():
         return whole
     g.note(
@@ -185,7 +189,17 @@ def _real_power(g: Builder, x: Value, y: Value) -> Value:
     return g.SELECT_V2(g.EQUAL(y, g.FLOOR(y)), whole, real)
 
 
+def _whole_exponent(g: Builder, y: Value) -> Value:
+    """Floats as exponents of whole numbers: larger ones are even, and as good as the bound."""
+    if y.const is not None:
+        return g.const(np.clip(y.const.astype(np.float64), -MOST_EXPONENT, MOST_EXPONENT), INT64)
+    wide = g.cast(y, np.float32)
+    return g.cast(g.MAXIMUM(g.MINIMUM(wide, MOST_EXPONENT), -MOST_EXPONENT), INT64)
+
+
 def _plain_power(g: Builder, x: Value, y: Value) -> Value:
+    if x.dtype != INT64 and y.dtype == INT64 and (y.const is None or (abs(y.const) > BITS).any()):
+        return g.cast(_long_power(g, g.cast(x, INT64), y), x.dtype)
     exponent = converted(g, y, x.dtype)
     if x.dtype == INT64:
         return _long_power(g, x, exponent)

@@ -152,8 +152,12 @@ def attention(  # noqa: PLR0917 - the signature is the schema
     """
     query = heads(g, q, q_num_heads)
     key, value = (heads(g, x, kv_num_heads) for x in (k, v))
+    _check_alike(query, key, value)
     past = 0 if past_key is None else past_key.shape[2]
     if past_key is not None and past_value is not None:
+        for older, newer in ((past_key, key), (past_value, value)):
+            if (*older.shape[:2], *older.shape[3:]) != (*newer.shape[:2], *newer.shape[3:]):
+                raise InvalidModel(f"{older.type} can't come before {newer.type}")
         key, value = join(g, [past_key, key], 2), join(g, [past_value, value], 2)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = grouped(g, g.MUL(query, scale), g.transpose(key, (0, 1, 3, 2)))
@@ -174,6 +178,16 @@ def attention(  # noqa: PLR0917 - the signature is the schema
     if q.rank == 3:
         result = g.reshape(g.transpose(result, (0, 2, 1, 3)), out[0].dims)
     return [result, key, value, stages[qk_matmul_output_mode]][: len(out)]
+
+
+def _check_alike(query: Value, key: Value, value: Value) -> None:
+    """Raise InvalidModel where sizes that ONNX's shape function does not compare differ."""
+    batch, count = query.shape[:2]
+    shared = max(key.shape[1], 1)
+    fits = key.shape[:3] == value.shape[:3] and key.shape[0] == batch and not count % shared
+    if not fits or key.shape[3] != query.shape[3]:
+        kinds = ", ".join(str(x.type) for x in (query, key, value))
+        raise InvalidModel(f"queries, keys and values do not fit together; got {kinds}")
 
 
 def heads(g: Builder, x: Value, count: int) -> Value:

@@ -194,6 +194,11 @@ def tensor_scatter(
 ) -> Value:
     """Rows are replaced, from a place on that each example has."""
     axis = counted(axis, past.rank)
+    rest = [
+        (a, b) for k, (a, b) in enumerate(zip(past.shape, update.shape, strict=True)) if k != axis
+    ]
+    if any(a != b for a, b in rest) or update.shape[axis] > past.shape[axis]:
+        raise InvalidModel(f"{update.type} does not fit into a cache {past.type} along axis {axis}")
     order = [0, axis, *(k for k in range(1, past.rank) if k != axis)]
     table, new = (g.transpose(x, order) for x in (past, update))
     batch, size, count = table.shape[0], table.shape[1], new.shape[1]

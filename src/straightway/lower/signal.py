@@ -26,7 +26,8 @@ def response(count: int, length: int, *, inverse: bool, onesided: bool) -> np.nd
 
     [2 (real, imaginary unit), count, points that come out], complex.
     """
-    units = np.stack([np.eye(count), 1j * np.eye(count)])
+    ones = np.eye(count, max(length, 1))  # what is behind the length is cut off
+    units = np.stack([ones, 1j * ones])
     if inverse:
         transform = np.fft.irfft if onesided else np.fft.ifft
         return np.asarray(transform(units, length, axis=-1), np.complex128)

@@ -18,7 +18,7 @@ ROWS = run([[1.0, 0.0, 2.0], [1.0, 0.0, 1.0], [1.0, 0.0, 2.0], [0.0, 5.0, 1.0]])
 
 def comparisons(x: Value, axis: int | None) -> int:
     """How many pairs of elements are compared."""
-    count = x.known_type.size if axis is None else x.shape[axis]
+    count = x.known_type.size if axis is None else x.shape[counted(axis, x.rank)]
     return count * (count if axis is None else x.known_type.size)
 
 

@@ -68,14 +68,32 @@ def _check_old(graph: onnx.GraphProto) -> None:
         names = {attribute.name for attribute in node.attribute}
         is_deep = not 0 < len(first) <= MATRIX
         fits_last = not first or not second or first[-1] in (1, *second)
-        turned = node.op_type == "PRelu" and fits_last and second not in ([], [1])
+        turned = node.op_type == "PRelu" and fits_last and len(second) == 1 and second != [1]
         if (is_deep and turned) or (is_deep and {"axis", "broadcast"} <= names):
             raise ValueError(f"operands of before opset 7 are aligned otherwise: '{node.name}'")
+
+
+def _turn_slopes(graph: onnx.GraphProto) -> None:
+    """Give constant slopes of channels the form that broadcasts along these: [C] becomes [C, 1, ...]."""
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in graph.input}
+    constants = {t.name: t for t in graph.initializer}
+    for node in graph.node:
+        if node.op_type != "PRelu" or len(node.input) != MATRIX:
+            continue
+        slope, rank = constants.get(node.input[1]), ranks.get(node.input[0], 0)
+        if slope is not None and len(slope.dims) == 1 and rank > MATRIX:
+            turned = onnx.TensorProto()
+            turned.CopyFrom(slope)
+            turned.name = f"{node.output[0]}/slope"
+            turned.dims.extend([1] * (rank - MATRIX))
+            graph.initializer.append(turned)
+            node.input[1] = turned.name
 
 
 def _brought_up(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in a newer opset. Raises ValueError where onnx has no way there."""
     graph = model.graph
+    _turn_slopes(graph)
     _check_old(graph)
     given = {value.name for value in graph.input}
     for tensor in graph.initializer:  # the converter wants them as inputs, too, as IR 3 did
