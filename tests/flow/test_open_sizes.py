@@ -241,7 +241,7 @@ def test_no_size_is_compared_that_the_reference_refuses(tmp_path):
 
 
 def test_an_axis_that_no_size_gives_is_named(tmp_path):
-    nodes = [helper.make_node("Unique", ["x"], ["y"], axis=9)]
+    nodes = [helper.make_node("Unique", ["x"], ["y"], axis=2**63 - 1)]
     path = save(tmp_path / "m.onnx", nodes, {"x": [4, "M"]}, "y", {})
-    with pytest.raises(straightway.Unsupported, match="axis 9 is none of 2 dimensions"):
+    with pytest.raises(straightway.Unsupported, match="is none of 2 dimensions"):
         straightway.convert(path)
