@@ -86,13 +86,65 @@ def test_open_height_and_width(tmp_path):
     assert_equal_at(path, done.data, *({"x": floats(1, 3, h, w)} for h, w in ((8, 9), (31, 50))))
 
 
-def test_what_can_not_stay_open_is_refused_with_the_line_that_fixes_it(tmp_path):
-    """A matrix of constants has one size only; no size that was tried is that."""
+def test_a_dimension_that_can_have_one_size_only_has_it(tmp_path):
+    """A matrix of constants takes so many columns; no size that is tried of others is that."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     path = save(tmp_path / "m.onnx", nodes, {"x": ["N", "K"]}, ["y"], {"w": floats(40, 3)})
-    with pytest.raises(straightway.Unsupported, match="they can't stay open") as found:
+    done = straightway.convert(path)
+    assert done.sizes == {"N": 1}
+    assert "K is 40: the model takes no other size" in {one.text for one in done.remarks}
+    assert_equal_at(path, done.data, *({"x": floats(n, 40)} for n in (1, 7)))
+
+
+def test_channels_have_the_size_that_filters_have(tmp_path):
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["c", "v"], ["y"], strides=[2, 2]),
+    ]
+    constants = {"w": floats(6, 3, 3, 3), "v": floats(4, 6, 3, 3)}
+    path = save(tmp_path / "m.onnx", nodes, {"x": [None, None, None, None]}, ["y"], constants)
+    done = straightway.convert(path)
+    assert done.sizes == {"x:0": 1, "x:2": 224, "x:3": 224}
+    assert_equal_at(path, done.data, {"x": floats(2, 3, 30, 41)})
+
+
+def test_only_what_must_be_fixed_is_named(tmp_path):
+    """The reason is one of the model's, and not of the sizes that were tried."""
+    pool = helper.make_node(
+        "MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_LOWER"
+    )
+    path = save(tmp_path / "m.onnx", [pool], {"x": ["N", "C", "H", "W"]}, ["y"], {})
+    with pytest.raises(straightway.Unsupported, match="SAME_LOWER padding depends") as found:
         straightway.convert(path)
-    assert "--shape 'x=1,40'" in str(found.value)
+    assert re.search(
+        r"what works: --dim 'H=\d+' --dim 'W=\d+', which leaves N, C open", str(found.value)
+    )
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0, 100, 1), (-8, 2**62, 1), (2, 50, 1), (-20, -3, 3), (100, 200, 1)]
+)
+def test_slices_are_cut_off_where_their_axis_ends(bounds, tmp_path):
+    start, end, step = bounds
+    nodes = [
+        helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["c"]),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    constants = dict(zip("seat", ([start], [end], [1], [step]), strict=True))
+    constants = {name: np.array(number, np.int64) for name, number in constants.items()}
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", "T", 6]}, ["y"], constants)
+    done = straightway.convert(path)
+    lengths = [t for t in (7, 40, 99, 130, 250) if len(range(t)[start:end:step])]
+    assert_equal_at(path, done.data, *({"x": floats(2, t, 6)} for t in lengths))
+
+
+def test_large_samples_are_halved(tmp_path):
+    """Blocks of two by two ask for even sizes only."""
+    nodes = [helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", "C", "H", "W"]}, ["y"], {})
+    done = straightway.convert(path)
+    sizes = [np.prod(check.shape) for check in done.verification.outputs]
+    assert max(sizes[:-1]) <= 2**20
 
 
 def test_the_line_that_fixes_dimensions_works(tmp_path):

@@ -123,8 +123,8 @@ class _Unifier:
         shrunk = _shrunk(arrays)
         if shrunk is None:
             raise NotYet(
-                f"{first.op.name} '{first.name}': a constant of shape {list(arrays[0].shape)} "
-                "depends on an open dimension"
+                f"{first.op.name} '{first.name}': the numbers of a constant of {arrays[0].ndim} "
+                "dimensions depend on an open one"
             )
         if ROWS[first.op.name].layout == "elementwise" and _still_fits(nodes, index, shrunk):
             return edit.constant(self.first, shrunk, "const")
@@ -150,8 +150,8 @@ class _Unifier:
         found = [self.explained(nodes, size) for size in sizes]
         if any(size is None for size in found):
             raise NotYet(
-                f"{first.op.name} '{first.name}': the sizes {sizes} are no simple function of the "
-                "open dimensions"
+                f"{first.op.name} '{first.name}': its sizes are no simple function of the open "
+                "dimensions"
             )
         return [size for size in found if size is not None]
 

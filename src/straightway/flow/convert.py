@@ -261,6 +261,7 @@ def _opened(path: Path, source: Graph, request: Request) -> Opened:
 
 def _proof(path: Path, source: Graph, request: Request, made: Opened, child: Child) -> "Proof":
     """What to compare on: where only the model tells what its inputs mean, such as it takes."""
+    source = made.declared or source
     if request.inputs is None:
         oracle = Oracle(child, path)
         if made.symbols:

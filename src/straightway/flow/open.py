@@ -8,10 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from straightway.domains.sizes import POINTS
-from straightway.errors import Bug, InvalidRequest, NotYet, StraightwayError
-from straightway.flow import counted, remedy
+from straightway.errors import (
+    InvalidModel,
+    InvalidRequest,
+    NotYet,
+    StraightwayError,
+    Unsupported,
+)
+from straightway.flow import remedy
 from straightway.flow.accepted import takes
 from straightway.flow.inputs import Arrays, make_inputs, pinned_inputs, read_arrays
+from straightway.flow.possible import Fits, elements, forced, like, prepared
 from straightway.flow.reference import Oracle
 from straightway.flow.samples import (
     CONTRADICTIONS,
@@ -23,25 +30,25 @@ from straightway.flow.samples import (
     distant,
     filled,
     groupings,
+    is_batch,
     join,
     ladders,
     refuse_squeezed,
 )
 from straightway.flow.suggestion import candidates
-from straightway.flow.translate import PLAIN, UNFORESEEN, Form, Translation, prepare
-from straightway.ingest.shapes import symbols_of
+from straightway.flow.translate import PLAIN, Form, Translation
+from straightway.ingest.shapes import is_oversized, symbols_of
 from straightway.ir import Graph
-from straightway.lower.lowering import lower_graph
 from straightway.remark import Remark
 
 # Ladders of sizes that lead to different files: the first may be too small, but what only multiples
 # of 32 agree on does not hold at any size.
 MOST_DIFFERING = 1
 Runs = Callable[[Arrays], bool]
-# whether a file may be run with the sizes of a prepared model
-Fits = Callable[[Graph], bool]
 # larger tensors take too long to try: each pixel of 224 by 224 attending to each is 10 GB
 MOST_ELEMENTS = 2**24
+# of the largest tensor, where smaller sizes show as much
+MOST_COMPARED = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +65,15 @@ class Opened:
     """A translation that holds at every size, and inputs of several sizes to compare it on.
 
     The last set is the one to measure on; `symbols` are the dimensions that stay open; `pinned` says that
-    some inputs are what the model itself tells.
+    some inputs are what the model itself tells; `declared` is the model where it turned out that others
+    of its dimensions have one size only.
     """
 
     translation: Translation
     sets: list[Arrays]
     symbols: Symbols = field(default_factory=dict)
     pinned: bool = False
+    declared: Graph | None = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -86,7 +95,25 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
             reasons.append(error)
         else:
             return _compared(declared, symbols, tried, options)
+    if not any(isinstance(reason, Unsupported) for reason in reasons):
+        found = forced(declared, symbols)
+        if found and len(found) < len(symbols):
+            return _settled(
+                path, at(declared, {s: symbols[s] for s in found}, found), found, options
+            )
     raise remedy.refused(path, declared, symbols, reasons[0]) from reasons[0]
+
+
+def _settled(path: Path, declared: Graph, found: Sizes, options: Options) -> Opened:
+    """Translate a model of which some dimensions, here fixed, can have one size only."""
+    made = translate_open(path, declared, options)
+    text = f"{', '.join(f'{s} is {n}' for s, n in found.items())}: the model takes no other size"
+    told = Remark(kind="done", step=remedy.STEP, text=text)
+    return replace(
+        made,
+        declared=made.declared or declared,
+        translation=made.translation.telling([told]),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,24 +127,40 @@ class Joined:
 
 def _joined(declared: Graph, symbols: Symbols, form: Form) -> Joined:
     """The first sizes at which the model can be translated, and what holds at all of them."""
-    reason: Exception = Bug("no size was tried")
+    reasons: list[tuple[Exception, Sizes]] = []
     differing = 0
     for samples in ladders(symbols):
         for sizes in (distant(symbols, samples), samples):
+            if any(
+                is_oversized(s) for one in sizes for s in filled(declared, symbols, one).values()
+            ):
+                continue
             try:
                 found = join(declared, symbols, sizes, form)
             except NotYet as error:
                 # the sizes are possible, but lead to different files, unless they were too small
-                reason = error
+                reasons.append((error, sizes[0]))
                 differing += 1
                 break
             except CONTRADICTIONS as error:
-                reason = error
+                reasons.append((error, sizes[0]))
             else:
                 return Joined(translation=found, made=sizes[:POINTS], samples=samples)
         if differing > MOST_DIFFERING:
             break
-    raise reason
+    raise _reason(reasons)
+
+
+def _reason(reasons: Sequence[tuple[Exception, Sizes]]) -> Exception:
+    """What a possible size had against it, else the last."""
+    lasting = [error for error, _ in reasons if isinstance(error, Unsupported)]
+    if lasting:
+        return lasting[0]
+    if not reasons:
+        return NotYet("so many open dimensions make tensors too large to try")
+    error, sizes = reasons[-1]
+    tried = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items())
+    return InvalidModel(f"with sizes such as {tried}: {error}")
 
 
 def _compared(declared: Graph, symbols: Symbols, tried: Joined, options: Options) -> Opened:
@@ -125,7 +168,8 @@ def _compared(declared: Graph, symbols: Symbols, tried: Joined, options: Options
 
     Of those that no translation had only such at which the model is what it is at the others.
     """
-    made, samples, fits = tried.translation, tried.samples, like(tried.translation)
+    made, fits = tried.translation, like(tried.translation)
+    samples, source = _small(declared, symbols, tried, fits)
     every = []
     for one in (*samples, checked(symbols, samples)):
         shapes = filled(declared, symbols, one)
@@ -133,7 +177,9 @@ def _compared(declared: Graph, symbols: Symbols, tried: Joined, options: Options
         if one in tried.made or (graph is not None and fits(graph)):
             every.append(shapes)
     if options.inputs is None:
-        base = _seeded(declared, symbols, samples[0], made, options.seeds)
+        pinned = pinned_inputs(at(declared, symbols, samples[0]))
+        seeds = [options.seeds[k % len(options.seeds)] for k in range(POINTS)]
+        base = [make_inputs(source, seed, pinned) for seed in seeds]
     else:
         own = given(options.inputs, declared)
         _check_sizes(options.inputs, own, symbols)
@@ -149,6 +195,29 @@ def _compared(declared: Graph, symbols: Symbols, tried: Joined, options: Options
         sets=[resized(base[k % len(base)], shapes) for k, shapes in enumerate(every)],
         symbols=symbols,
     )
+
+
+def _small(
+    declared: Graph, symbols: Symbols, tried: Joined, fits: Fits
+) -> tuple[Sequence[Sizes], Graph]:
+    """The samples, halved while their tensors are large and the model takes that; and it at the first.
+
+    What must be a multiple of 2 was translated at multiples of 32.
+    """
+    samples, source = tried.samples, tried.translation.source
+    while max(elements(source), default=0) > MOST_COMPARED:
+        halved = [
+            {s: n if is_batch(symbols[s]) else n // 2 for s, n in one.items()} for one in samples
+        ]
+        if halved == samples or any(
+            n % 2 for one in samples for s, n in one.items() if not is_batch(symbols[s])
+        ):
+            break
+        graph = prepared(declared, filled(declared, symbols, halved[0]))
+        if graph is None or not fits(graph):
+            break
+        samples, source = halved, graph
+    return samples, source
 
 
 def _tied(declared: Graph, symbols: Symbols) -> list[str]:
@@ -175,68 +244,11 @@ def usual(
         if sum(math.prod(shape) for shape in shapes.values()) > MOST_ELEMENTS:
             continue
         graph = prepared(declared, shapes)
-        if graph is not None and max(_elements(graph), default=0) <= MOST_ELEMENTS and fits(graph):
+        if graph is not None and max(elements(graph), default=0) <= MOST_ELEMENTS and fits(graph):
             found = resized(arrays, shapes)
             if runs(found):
                 return found
     return None
-
-
-def prepared(declared: Graph, shapes: Shapes) -> Graph | None:
-    """The model at these sizes, simplified; None where it contradicts itself."""
-    graph = counted.copied(declared)
-    for value in graph.inputs:
-        value.type = replace(value.known_type, shape=shapes[value.name])
-    try:
-        return prepare(graph).source
-    except (*CONTRADICTIONS, *UNFORESEEN):
-        return None
-
-
-def like(made: Translation) -> Fits:
-    """Whether a model has results of the sizes that do not change, and nothing empty that was not.
-
-    Runtimes differ in what they make of slices that hold nothing, and ONNX's shape functions in what
-    they make of windows that do not fit: that is for their lowerings to say.
-    """
-    empty = 0 in _elements(made.source)
-    signatures = made.layout.graph.signatures
-    results = [
-        (signatures.get(value, (value.shape, value.shape))[1], made.layout.io_dims(logical))
-        for value, logical in zip(
-            made.layout.graph.outputs, made.lowered.graph.outputs, strict=True
-        )
-    ]
-
-    def fits(graph: Graph) -> bool:
-        if not empty and 0 in _elements(graph):
-            return False
-        return all(
-            value.type is None or _agree([value.type.shape[k] for k in dims], stored)
-            for value, (stored, dims) in zip(graph.outputs, results, strict=True)
-        ) and _lowers(graph)
-
-    return fits
-
-
-def _lowers(graph: Graph) -> bool:
-    """Whether no lowering finds a contradiction."""
-    try:
-        lower_graph(graph)
-    except (*CONTRADICTIONS, *UNFORESEEN):
-        return False
-    return True
-
-
-def _agree(shape: Sequence[int | str], stored: Sequence[int]) -> bool:
-    pairs = zip(shape, stored, strict=True)
-    return all(isinstance(size, str) or kept in (-1, size) for size, kept in pairs)
-
-
-def _elements(graph: Graph) -> list[int]:
-    """How many elements its tensors have, of which that is known."""
-    types = [v.type for v in graph.values() if v.type is not None]
-    return [kind.size for kind in types if kind.is_static]
 
 
 def several(declared: Graph, seed: int, runs: Runs) -> list[Arrays]:
@@ -270,14 +282,6 @@ def runs_on(oracle: Oracle, declared: Graph) -> Runs:
             return False
 
     return runs
-
-
-def _seeded(
-    declared: Graph, symbols: Symbols, sizes: Sizes, made: Translation, seeds: Sequence[int]
-) -> list[Arrays]:
-    """Inputs of the first sample's size, one set for each seed."""
-    pinned = pinned_inputs(at(declared, symbols, sizes))
-    return [make_inputs(made.source, seeds[k % len(seeds)], pinned) for k in range(POINTS)]
 
 
 def sizes_in(arrays: Arrays, symbols: Symbols) -> dict[str, int]:

@@ -134,7 +134,7 @@ def _open_pair(
                 return _Own(translation=made.translation), made.sets[-1:]
             return (
                 _Own(translation=made.translation),
-                with_usual_sizes(oracle, declared, made).sets,
+                with_usual_sizes(oracle, made.declared or declared, made).sets,
             )
     users = [] if request.inputs is None else [given(Path(request.inputs), declared)]
     return _Own(reason=reason), users

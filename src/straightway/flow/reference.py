@@ -52,17 +52,24 @@ class Oracle:
     """Runs a model; `note` says why it is not onnxruntime that does, "" where it is."""
 
     def __init__(
-        self, child: Child, model: Path, *, note: str = "", doubted: Path | None = None
+        self,
+        child: Child,
+        model: Path,
+        *,
+        note: str = "",
+        doubted: Path | None = None,
+        widens: bool = False,
     ) -> None:
         """With a `note`, ONNX's evaluator runs it from the start.
 
         Of a model that is spelled anew, `doubted` is the one before: what the two differ by is how
-        sure the reference is.
+        sure the reference is. `widens`: outputs that the model does not declare may be wider floats.
         """
         self.child = child
         self.model = model
         self.note = note
         self.optimised = doubted or model
+        self.widens = widens
 
     def run(
         self, arrays: Arrays, *, optimise: bool = False, extra: Sequence[str] = ()
@@ -125,7 +132,7 @@ def references(oracle: Oracle, sets: Sequence[Arrays]) -> list[Reference]:
             optimised=o,
             plain=p,
             computed_in=narrowest(arrays) if oracle.note else "",
-            widened=bool(oracle.note),
+            widened=bool(oracle.note) or oracle.widens,
         )
         for o, p, arrays in zip(optimised, plain, sets, strict=True)
     ]

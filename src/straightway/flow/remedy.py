@@ -10,7 +10,6 @@ from straightway.flow.samples import (
     Symbols,
     at,
     checked,
-    filled,
     is_batch,
     join,
     ladders,
@@ -58,7 +57,7 @@ def _remedy(declared: Graph, symbols: Symbols) -> str | Unsupported:
     sizes = {symbol: shapes[uses[0][0]][uses[0][1]] for symbol, uses in symbols.items()}
     if refusal is not None and not _converts(declared, symbols, sizes):
         return refusal
-    return f"sizes that the model takes: {_by_input(declared, symbols, sizes)}"
+    return f"sizes that the model takes: {_by_name(declared, symbols, sizes)}"
 
 
 def _converts(declared: Graph, symbols: Symbols, sizes: Sizes) -> bool:
@@ -70,19 +69,26 @@ def _converts(declared: Graph, symbols: Symbols, sizes: Sizes) -> bool:
 
 
 def _line(declared: Graph, symbols: Symbols, samples: Sequence[Sizes], sizes: Sizes) -> str:
-    """Fix one symbol if that is enough, else all but the batch, else all."""
-    tries = [[s] for s in symbols] + [[s for s, uses in symbols.items() if not is_batch(uses)]]
-    for fixed in tries:
+    """Fix one symbol if that is enough, else as few as that needs, the batch last."""
+
+    def keeps(fixed: Sequence[str]) -> bool:
         left = {s: uses for s, uses in symbols.items() if s not in fixed}
-        if not left or not fixed:
-            continue
-        partly = {s: symbols[s] for s in fixed}
+        partly = at(declared, {s: symbols[s] for s in fixed}, sizes)
         try:
-            join(at(declared, partly, sizes), left, samples)
+            join(partly, left, samples)
         except CONTRADICTIONS:
-            continue
-        return f"{_by_name(declared, partly, sizes)}, which leaves {', '.join(left)} open"
-    return _by_name(declared, symbols, sizes)
+            return False
+        return True
+
+    fixed = next(([s] for s in symbols if len(symbols) > 1 and keeps([s])), None)
+    if fixed is None:
+        fixed = list(symbols)
+        for symbol in sorted(symbols, key=lambda s: not is_batch(symbols[s])):
+            fewer = [s for s in fixed if s != symbol]
+            fixed = fewer if fewer and keeps(fewer) else fixed
+    left = [s for s in symbols if s not in fixed]
+    line = _by_name(declared, {s: symbols[s] for s in fixed}, sizes)
+    return f"{line}, which leaves {', '.join(left)} open" if left else line
 
 
 def _by_name(declared: Graph, symbols: Symbols, sizes: Sizes) -> str:
@@ -90,11 +96,3 @@ def _by_name(declared: Graph, symbols: Symbols, sizes: Sizes) -> str:
     names = {value.name: symbols_of(value) for value in declared.inputs}
     asked = {names[n][d]: sizes[symbol] for symbol, uses in symbols.items() for n, d in uses}
     return " ".join(f"--dim {quote(f'{name}={asked[name]}')}" for name in sorted(asked))
-
-
-def _by_input(declared: Graph, symbols: Symbols, sizes: Sizes) -> str:
-    names = dict.fromkeys(name for uses in symbols.values() for name, _ in uses)
-    found = filled(declared, symbols, sizes)
-    return " ".join(
-        f"--shape {quote(f'{name}=' + ','.join(map(str, found[name])))}" for name in names
-    )

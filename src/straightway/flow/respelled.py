@@ -73,7 +73,7 @@ def answered(oracle: Oracle, verify: Callable[[Oracle], Verification]) -> Verifi
         if data is None or not any(limit in str(error) for limit in NO_KERNEL):
             raise
         with scratch("respelled.onnx", data) as path:
-            found = verify(Oracle(oracle.child, path))
+            found = verify(Oracle(oracle.child, path, widens=True))
         note = INSTEAD.format(spelling=ALL_FLOATS.text, reason=one_line(error))
         return replace(found, note="; ".join(filter(None, (note, found.note))))
 
@@ -121,4 +121,5 @@ def _spelled(
     path = stack.enter_context(scratch("respelled.onnx", data))
     narrow = any(one.narrow for one in spellings) and not oracle.note
     text = NOTE.replace("{spelling}", ", and ".join(one.text for one in spellings))
-    return Oracle(oracle.child, path, doubted=oracle.model if narrow else None), text
+    doubted = oracle.model if narrow else None
+    return Oracle(oracle.child, path, doubted=doubted, widens=True), text

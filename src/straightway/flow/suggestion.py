@@ -45,7 +45,8 @@ def accepted(declared: Graph, trial: Trial) -> Shapes:
 def candidates(declared: Graph) -> Iterator[Shapes]:
     """Shapes to try, each once: usual sizes for all but batches, then 1 for all, then usual for all.
 
-    Where not all of them can have a usual size, those of the first input may.
+    Where not all of them can have a usual size, those of the first input may, or all but one, which
+    has a size of a constant beside it.
     """
     symbols = open_dims(declared)
     types = {v.name: v.known_type for v in declared.inputs}
@@ -60,6 +61,7 @@ def candidates(declared: Graph) -> Iterator[Shapes]:
     choices = [
         *(chosen for pair in zip(_steps(long), _steps(leading), strict=True) for chosen in pair),
         {},
+        *({**usual, s: n} for usual in _steps(long)[:1] for n in extra for s in long),
         *_steps(ladders),
     ]
     seen: list[Shapes] = []

@@ -231,6 +231,8 @@ def joined(sources: Sequence[Graph], batch: Sequence[tuple[int, int]], form: For
     NotYet where the sizes lead to other ops, else as `translate`.
     """
     opening.note(sources, [counted.copied(source) for source in sources], result_types)
+    for source in sources:
+        source.resizable = True
     prepared = [prepare(source) for source in sources]
     opening.mark([one.source for one in prepared])
     made = [draft(one, form) for one in prepared]

@@ -143,7 +143,7 @@ def output_checks(
         if plain.dtype.kind == "f" and found.dtype.kind in "iu" and value.quant is not None:
             found = scheme_of(value).real(found)
         if expected.widened and kind_of(plain) == kind_of(found):
-            plain = optimised = plain.astype(value.dtype)
+            plain, optimised = plain.astype(value.dtype), optimised.astype(value.dtype)
         checks.append(compare(name, plain, found, optimised, computed_in=expected.computed_in))
     return checks
 

@@ -76,9 +76,10 @@ def is_mapped(array: np.ndarray) -> bool:
 
 
 def converted(array: np.ndarray, dtype: "np.typing.DTypeLike") -> np.ndarray:
-    """The elements in another type, as `astype` gives them."""
+    """The elements in another type, as `astype` gives them; what the type has not, ONNX leaves undefined."""
     made = empty(array.shape, dtype)
-    np.copyto(made, array, casting="unsafe")
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.copyto(made, array, casting="unsafe")
     return made
 
 

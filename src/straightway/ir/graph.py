@@ -144,7 +144,8 @@ class Graph:
     reaches the graph's outputs too. `output_names` are what the user's model calls them.
     `signatures` has, for written tensors with open dimensions, the shape to show and −1 where open.
     `assumed_count`, where it is not 0, stands for how many elements a node will find when it runs;
-    `assumed` names the results that it is given to. `open_dims` has the dimensions of values that are
+    `assumed` names the results that it is given to. `resizable`: it must hold at other sizes, too;
+    `open_dims` has the dimensions of values that are
     of another size in other runs, where the graph must hold for those too; `varying` names results that
     are other numbers then, though their operands are constant, and `kept` those of them that are no
     constants therefore. `notes` are what the model's file says about itself.
@@ -157,6 +158,7 @@ class Graph:
     signatures: dict[Value, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     assumed_count: int = 0
     assumed: dict[str, None] = field(default_factory=dict)
+    resizable: bool = False
     open_dims: dict[Value, frozenset[int]] = field(default_factory=dict)
     varying: set[str] = field(default_factory=set)
     kept: frozenset[str] = frozenset()

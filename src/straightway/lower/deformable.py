@@ -9,7 +9,7 @@ from straightway.ir import TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need
 from straightway.lower.matrix import product
-from straightway.lower.sampling import Sampler, gathered, neighbours, weighted
+from straightway.lower.sampling import Sampler, gathered, need_finite, neighbours, weighted
 from straightway.lower.selection import join, part
 from straightway.lower.window import FLAT, Window, wave
 
@@ -67,6 +67,7 @@ def deform_conv(  # noqa: PLR0917 - the signature is the schema
     for moved, width in ((offset, 2 * count), (mask, count)):
         if moved is not None and moved.shape != (x.shape[0], width, *out[0].dims[2:]):
             raise InvalidModel(f"offsets and masks have a number for each tap; got {moved.type}")
+    need_finite("offsets", offset)
     taps = moved_taps(g, x, offset, _places(x, w, win, out[0].dims[2:]), offset_group)
     if mask is not None:
         taps = g.MUL(taps, g.reshape(mask, (*taps.shape[:2], 1)))

@@ -30,6 +30,8 @@ def real_weights(g: Builder, b: Value, scale: Value, zero_point: Value | None) -
         return None
     if zero_point is not None and zero_point.const is None:
         return None
+    if b.dtype.kind not in "iu":
+        raise InvalidModel(f"weights are whole numbers of 8 bits; got {b.type}")
     zero = np.zeros(1, np.int64) if zero_point is None else zero_point.const.reshape(-1)  # type: ignore[union-attr]
     numbers = b.const.astype(np.int64) - zero.astype(np.int64)
     factors = scale.const.reshape(-1).astype(np.float32)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from straightway.ir import Value
+from straightway.errors import NotYet
+from straightway.ir import TensorType, Value
 from straightway.lower.broadcast import spread
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, run
@@ -75,13 +76,20 @@ def read(equation: str, ranks: list[int]) -> Equation:
         case(inputs=[BYTES], equation="ij->"),
     ],
 )
-def einsum(g: Builder, *operands: Value, equation: str) -> Value:
+def einsum(g: Builder, *operands: Value, equation: str, out: list[TensorType]) -> Value:
     """Operands are contracted one after the other, each first reduced to its diagonals."""
     found = read(equation, [x.rank for x in operands])
     if is_integer(operands[0]):
         whole = _summed_up(g, [plain(g, x) for x in operands], found)
-        return as_kind(g, whole, operands[0].dtype)
-    return _summed_up(g, operands, found)
+        result = as_kind(g, whole, operands[0].dtype)
+    else:
+        result = _summed_up(g, operands, found)
+    if result.shape != out[0].shape:  # a size of 1, repeated, by runtimes
+        raise NotYet(
+            f"'{equation}' gives {result.type}; by ONNX's shape function {out[0]}",
+            remedy="expand sizes of 1 before",
+        )
+    return result
 
 
 def _summed_up(g: Builder, operands: Sequence[Value], found: Equation) -> Value:

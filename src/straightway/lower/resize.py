@@ -101,7 +101,7 @@ FLOAT_OR_NEAREST = need(
     possible=True,
 )
 FLAT = need(
-    lambda x, out: 0 not in (*x.shape, *out[0].dims),
+    lambda x, out: min((*x.shape, *out[0].dims), default=1) > 0,
     "the tensor and the result must not be empty; got {x.type} for {out[0]}",
     kernel="onnx/docs/Operators.md#Resize",
 )

@@ -17,6 +17,8 @@ from straightway.onnx_io.schema import schema
 from straightway.passes.types import Kinds, unknown
 
 FLOAT = np.dtype(np.float32)
+# a result's type that is not known: no size can be asked of it
+OPEN = TensorType(dtype=np.dtype(object), shape=("",))
 # what passes.widen has computed in float32
 WIDENED = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float64))
 
@@ -39,6 +41,8 @@ def result_types(node: Node, *, refuse: bool = False) -> Kinds:
         if refuse:
             raise
         return unknown(node)
+    except ValueError:  # it asks for the sizes that are wanted here
+        return unknown(node)
     kinds = [None if value is None else _narrowed(value.known_type, narrow) for value in found]
     return [*kinds, *[None] * len(node.outputs)][: len(node.outputs)]
 
@@ -47,6 +51,8 @@ def _lowered(lowering: Lowering, node: Node) -> list[Value | None]:
     """What the declaration makes of copies of the operands, in a graph of its own."""
     operands = [None if v is None else _copy(v) for v in node.inputs]
     arguments = bind(lowering, node, operands)
+    if "out" in arguments:
+        arguments["out"] = [value.type or OPEN for value in node.outputs]
     check(lowering.needs, arguments)
     builder = Builder(Graph(name="types"))
     builder.node = node.name

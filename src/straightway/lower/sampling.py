@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from straightway.errors import NotYet
 from straightway.ir import Node, TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
@@ -103,6 +104,7 @@ def grid_sample(
     At a border pixels are repeated, as PyTorch and onnxruntime do; for cubic ONNX's reference moves
     the points instead.
     """
+    need_finite("points", grid)
     sizes = x.shape[2:]
     count = math.prod(grid.shape[1:-1])
     points = g.reshape(grid, (grid.shape[0], count, len(sizes)))
@@ -118,6 +120,12 @@ def grid_sample(
         values = g.SUM(values, axes=taps, keep_dims=False)
     summed = g.reshape(values, (grid.shape[0], count, x.shape[1]))
     return g.reshape(g.transpose(summed, (0, 2, 1)), out[0].dims)
+
+
+def need_finite(what: str, places: Value) -> None:
+    """Refuse constant places that are nowhere: runtimes take zeros there, GATHER refuses the index."""
+    if places.const is not None and not np.isfinite(places.const).all():
+        raise NotYet(f"{what} that are infinite or NaN are not lowered")
 
 
 def _place(g: Builder, points: Value, size: int, at: Sampler) -> Value:
@@ -349,6 +357,7 @@ def roi_align(
 
     ONNX takes the maximum over weighted pixels, not over points.
     """
+    need_finite("boxes", rois)
     half = node.op.version >= MOVED and coordinate_transformation_mode == "half_pixel"
     scaled = g.SUB(g.MUL(rois, pool.spatial_scale), 0.5 if half else 0.0)
     counts = (pool.output_height, pool.output_width)

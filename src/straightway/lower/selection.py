@@ -1,7 +1,7 @@
 """Constant positions along an axis: slices, joins, reversals, gathers, whichever runs fastest."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +16,8 @@ MOST_JOINED = 5
 MOST_DELEGATED_RANK = 6
 # kernels/strided_slice.cc: Prepare
 MOST_STRIDED_RANK = 5
+# bounds of slices are int32 there
+MOST_PLACE = 2**31 - 1
 
 
 def crop(g: Builder, x: Value, begin: Sequence[int], size: Sequence[int]) -> Value:
@@ -132,6 +134,25 @@ def _strided(g: Builder, x: Value, axis: int, places: range) -> Value:
         end_mask=(0, 0, 0),
     )
     return g.reshape(found, (*outer, len(places), *inner))
+
+
+def bounded(g: Builder, x: Value, bounds: Mapping[int, slice]) -> Value:
+    """Slices of some axes as Python has them, upwards, whatever the size: the kernel clamps as well.
+
+    So does XNNPACK (subgraph/static-slice.c: reshape_slice_operator).
+    """
+    boxes = [bounds.get(k, slice(0, size, 1)) for k, size in enumerate(x.shape)]
+
+    def stored(places: Iterator[int]) -> tuple[int, ...]:
+        return tuple(max(min(place, MOST_PLACE), -MOST_PLACE) for place in places)
+
+    return g.STRIDED_SLICE(
+        x,
+        begin=stored(box.start for box in boxes),
+        end=stored(box.stop for box in boxes),
+        strides=stored(box.step for box in boxes),
+        end_mask=(0,) * x.rank,
+    )
 
 
 def repeat(g: Builder, x: Value, axis: int, times: int) -> Value:

@@ -13,7 +13,17 @@ from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, EVALUATION, Const, Ints, case, lower, need, run
 from straightway.lower.integers import converted
 from straightway.lower.looked_up import Axes, Given, known_ints, sliced_at_run_time
-from straightway.lower.selection import ascending, crop, every, join, part, repeat
+from straightway.lower.selection import (
+    MOST_STRIDED_RANK,
+    ascending,
+    bounded,
+    crop,
+    every,
+    join,
+    part,
+    repeat,
+)
+from straightway.passes.identity import FARTHEST
 
 # XNNPACK's delegate splits into two to four parts (xnnpack_delegate.cc: VisitSplitNode).
 MOST_SPLIT = 4
@@ -186,13 +196,26 @@ def slice_(
     return _sliced(g, x, [found or () for found in known])
 
 
+def _clamps(g: Builder, x: Value, axis: int, box: slice) -> bool:
+    """Whether it depends on an axis of any size how much of it is taken, and from where."""
+    if axis not in g.open_dims or x.const is not None or x.rank > MOST_STRIDED_RANK:
+        return False
+    to_the_end = box.stop == x.shape[axis] or box.stop >= FARTHEST
+    return box.step > 0 and (box.start < 0 or not (to_the_end or box.stop < 0))
+
+
 def _sliced(g: Builder, x: Value, given: Sequence[Axes]) -> Value:
     starts, ends, axes, steps = given
-    places = [range(size) for size in x.shape]
     steps = steps or (1,) * len(starts)
-    for k, axis in enumerate(axes or range(len(starts))):
-        size = x.shape[axis]
-        places[counted(axis, x.rank)] = range(size)[starts[k] : ends[k] : steps[k]]
+    asked = {
+        counted(axis, x.rank): slice(starts[k], ends[k], steps[k])
+        for k, axis in enumerate(axes or range(len(starts)))
+    }
+    clamped = {axis: box for axis, box in asked.items() if _clamps(g, x, axis, box)}
+    if clamped:
+        x = bounded(g, x, clamped)
+        asked = {axis: box for axis, box in asked.items() if axis not in clamped}
+    places = [range(size)[asked.get(k, slice(None))] for k, size in enumerate(x.shape)]
     if any(not place for place in places):
         return g.const(np.zeros([len(place) for place in places], x.dtype))
     near = [abs(place.step) == 1 or len(place) == 1 for place in places]

@@ -50,6 +50,10 @@ FLAGS = frozenset({
     "select_last_index", "sorted", "spatial", "storage_order", "training_mode", "transA", "transB",
     "upper",
 })  # fmt: skip
+# Those of com.microsoft alone.
+OWN_FLAGS = frozenset({
+    "do_rotary", "is_packed_batching", "past_present_share_buffer", "rotary_interleaved", "unidirectional",
+})  # fmt: skip
 # Attributes whose words the operator's text lists; others have checks of their own.
 WORDS = {
     ("ScatterElements", "reduction"): {"none", "add", "mul", "max", "min"},
@@ -68,9 +72,9 @@ NUMPY_SINCE = 7
 
 def check(node: Node) -> None:
     """Raise ValueError for a node that ONNX's shape function may not be asked about."""
-    _check_attributes(node)
+    check_attributes(node)
     for value in node.operands():
-        check_sizes(value.name, value.type)
+        _check_sizes(value.name, value.type)
     _check_shape_operand(node)
     check_single_operands(node)
     first = _operand(node, 0)
@@ -94,8 +98,9 @@ def check(node: Node) -> None:
             _check_spread(second.type, first.type, None)
 
 
-def _check_attributes(node: Node) -> None:
-    for name in FLAGS & node.attrs.keys():
+def check_attributes(node: Node) -> None:
+    """Raise ValueError for numbers and words that no attribute of this name has."""
+    for name in (FLAGS | OWN_FLAGS) & node.attrs.keys():
         if node.attrs[name] not in (0, 1):
             raise ValueError(f"{name} is 0 or 1; got {node.attrs[name]!r}")
     for name in STEPS & node.attrs.keys():
@@ -120,7 +125,7 @@ def _check_spread(small: TensorType, whole: TensorType, axis: object) -> None:
         raise ValueError(f"{small} can't be broadcast to {whole}")
 
 
-def check_sizes(name: str, kind: TensorType | None) -> None:
+def _check_sizes(name: str, kind: TensorType | None) -> None:
     """Raise ValueError for a type with a size below zero."""
     if kind is not None and any(isinstance(size, int) and size < 0 for size in kind.shape):
         raise ValueError(

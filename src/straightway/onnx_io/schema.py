@@ -165,6 +165,7 @@ def infer_types(node: Node, opsets: dict[str, int]) -> list[TensorType | None]:
         else replace(node.op, version=version)
     )
     if found is None or (found.deprecated and is_function(found)):  # what it means is still known
+        guard.check_attributes(node)
         return [None] * len(node.outputs)
     guard.check(node)
     proto = to_proto(node)

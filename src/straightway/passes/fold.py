@@ -201,7 +201,7 @@ def _empty(kinds: Sequence[TensorType | None]) -> list[np.ndarray] | None:
     """Results without elements, whatever computes them; None where one has some."""
     found = []
     for kind in kinds:
-        if kind is None or not kind.is_static or kind.size > 0:
+        if kind is None or not kind.is_static or 0 not in kind.dims or min(kind.dims) < 0:
             return None
         found.append(np.zeros(kind.dims, kind.dtype))
     return found or None

@@ -27,6 +27,8 @@ from straightway.passes.types import nested, same_type
 from straightway.remark import Remark
 
 STEP = "passes.identity"
+# exporters write the largest int32 or int64 for "to the end", or nearly
+FARTHEST = 2**31 - 2**16
 
 
 def run(graph: Graph) -> list[Remark]:
@@ -91,10 +93,24 @@ def _dropout(node: Node) -> Value | None:
 
 
 def _slice(node: Node) -> Value | None:
-    """A slice that keeps every size, and no order reversed, is whole."""
+    """A slice that keeps every size, and no order reversed, is whole, unless it would cut a longer one."""
     steps = integers(argument(node, "steps"))
     forward = steps is None or all(step > 0 for step in steps)
-    return _first_of_same_type(node) if forward else None
+    cuts = node.graph is not None and node.graph.resizable and _cuts(node)
+    return _first_of_same_type(node) if forward and not cuts else None
+
+
+def _cuts(node: Node) -> bool:
+    """Whether a slice that is whole ends behind what it is of, but not at the end of all numbers."""
+    x, ends, axes = (
+        node.inputs[0],
+        integers(argument(node, "ends")),
+        integers(argument(node, "axes")),
+    )
+    if x is None or x.type is None or not x.type.is_static or ends is None:
+        return False
+    sizes = [x.shape[axis] for axis in axes or range(len(ends))]
+    return any(size < end < FARTHEST for size, end in zip(sizes, ends, strict=False))
 
 
 def _transpose(node: Node) -> Value | None:

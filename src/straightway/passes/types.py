@@ -6,7 +6,6 @@ import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import Graph, Node, TensorType, Value
-from straightway.onnx_io import guard
 from straightway.onnx_io.schema import element_dtype, infer_types, schema
 from straightway.passes.arguments import argument, is_onnx
 
@@ -53,13 +52,7 @@ def infer(
         inferred = [_of_one(node), *inferred[1:]] if len(inferred) == 1 else inferred
         known = inferred[0] is not None or all(_is_static(value) for value in node.outputs)
         inferred = inferred if known else list(otherwise(node))
-    found = [merged(v.type, kind) for v, kind in zip(node.outputs, inferred, strict=True)]
-    try:
-        for value, kind in zip(node.outputs, found, strict=True):
-            guard.check_sizes(value.name, kind)
-    except ValueError as error:
-        raise InvalidModel(f"node '{node.name}' ({node.op}): {error}") from error
-    return found
+    return [merged(v.type, kind) for v, kind in zip(node.outputs, inferred, strict=True)]
 
 
 def _is_static(value: Value) -> bool:

@@ -155,12 +155,13 @@ def sliced(node: Node) -> list[TensorType]:
 
 
 def strided(node: Node) -> list[TensorType]:
-    """Dimension k goes from begin[k] to end[k], not included, or to its end, by strides[k]."""
+    """Dimension k goes from begin[k] to end[k], not included, by strides[k], as Python's slices do."""
     x, attrs = operand(node, 0), node.attrs
-    places = zip(x.shape, attrs["begin"], attrs["end"], attrs["strides"], strict=True)
-    sizes = [
-        max(math.ceil((min(end, size) - begin) / stride), 0) for size, begin, end, stride in places
+    ends = [
+        None if mask else end for end, mask in zip(attrs["end"], attrs["end_mask"], strict=True)
     ]
+    places = zip(x.shape, attrs["begin"], ends, attrs["strides"], strict=True)
+    sizes = [len(range(size)[begin:end:stride]) for size, begin, end, stride in places]
     return [typed(x.dtype, *sizes)]
 
 
