@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node
 from open_models import assert_equal_at, floats, save
 
@@ -245,3 +245,30 @@ def test_a_condition_may_be_longer_than_what_it_chooses_from(tmp_path):
     for rows, condition in ((1, [True, False, True, True]), (3, [False, True, False, True])):
         feeds = {"x": floats(rows, 3), "c": np.array(condition)}
         assert_equal_at(path, done.data, feeds)
+
+
+def test_words_have_places_at_any_length_that_the_table_has(tmp_path):
+    embed = make_node("EmbedLayerNormalization", ["i", "", "w", "p", "", "g", "b"], ["y", "n"])
+    embed.domain = "com.microsoft"
+    constants = {"w": floats(50, 8), "p": floats(16, 8), "g": floats(8), "b": floats(8)}
+    graph = helper.make_graph(
+        [embed],
+        "open",
+        [helper.make_tensor_value_info("i", TensorProto.INT32, ["N", "S"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    done = straightway.convert(path)
+    assert done.sizes == {"N": 1, "S": 16}
+    words = np.arange(22, dtype=np.int32).reshape(2, 11)
+    assert_equal_at(path, done.data, {"i": words}, {"i": words[:1, :3]})
+
+
+def test_a_diagonal_has_no_place_in_a_matrix_of_any_size(tmp_path):
+    nodes = [make_node("EyeLike", ["x"], ["y"], k=100)]
+    path = save(tmp_path / "m.onnx", nodes, {"x": [3, "N"]}, ["y"], {})
+    with pytest.raises(straightway.Unsupported, match="where a diagonal lies depends"):
+        straightway.convert(path)

@@ -223,6 +223,10 @@ def embed_layer_normalization(  # noqa: PLR0917 - the signature is the schema
     if words is None or places is None or (segments is not None and kinds is None):
         raise InvalidModel("EmbedLayerNormalization lacks a table of embeddings")
     batch, length = ids.shape
+    if positions is None and length > places.shape[0]:
+        raise InvalidModel(f"{length} words have no places in {places.type}")
+    if positions is None and 1 in g.open_dims:
+        positions = g.ADD(g.MUL(ids, 0), np.arange(length, dtype=ids.dtype))
     if positions is None:
         row = crop(g, places, (0, 0), (length, places.shape[1]))
         place = g.reshape(row, (1, *row.shape))

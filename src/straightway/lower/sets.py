@@ -130,6 +130,8 @@ def eye_like(
     g: Builder, x: object, /, *, k: int = 0, dtype: int | None = None, out: list[TensorType]
 ) -> Value:
     """A constant."""
+    if g.open_dims:
+        g.need_fixed_size("where a diagonal lies")
     rows, columns = out[0].dims
     return g.const(np.eye(rows, columns, k), out[0].dtype)
 
