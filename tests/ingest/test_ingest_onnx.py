@@ -268,3 +268,10 @@ def test_a_cycle_through_a_branch_is_found(read):
     nodes = [node("If", "c", "y", then_branch=branch, else_branch=other)]
     with pytest.raises(InvalidModel, match="wait for each other"):
         read(model(nodes, [*X, tensor("c", [], TensorProto.BOOL)], Y))
+
+
+@pytest.mark.parametrize("shape", [[2**40], ["M", 2**40], ["M", 2**20, 2**20]])
+def test_an_input_that_is_too_large_at_any_size_is_refused(read, shape):
+    net = model([node("Relu", "x", "y")], [tensor("x", shape)], Y)
+    with pytest.raises(Unsupported, match="at most 2,147,483,647 elements; input 'x'"):
+        read(net, keep_open=True)

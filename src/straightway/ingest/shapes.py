@@ -90,10 +90,11 @@ def fix(graph: Graph, unranked: Mapping[str, np.dtype], request: ShapeRequest, p
     if unknown or not request.keep_open:
         refuse_open(graph, path, unranked)
     for value in graph.inputs:
-        if value.known_type.is_static and is_oversized(value.shape):
+        shape = value.known_type.shape
+        if is_oversized([size for size in shape if isinstance(size, int)]):
             raise Unsupported(
                 f"{path}: a tensor has at most {MOST_ELEMENTS:,} elements; input '{value.name}' "
-                f"has shape {list(value.shape)}"
+                f"has shape {list(shape)}"
             )
 
 
