@@ -164,6 +164,7 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
             "into a cache",
         ),
         ("Attention", case(q=HEADS, k=HEADS, v=(2, 4, 5, 8), opset=23), "do not fit together"),
+        ("Pad", case(data=run(1.5), pads=run([1, 2, 3, 4], np.int64)), "2 amounts for 0 dim"),
         (
             "Attention",
             case(q=HEADS, k=HEADS, v=HEADS, past_key=(1, 4, 3, 8), past_value=HEADS, opset=23),

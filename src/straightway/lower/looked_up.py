@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
@@ -107,6 +108,8 @@ def _named(axes: Given, count: int, rank: int) -> Axes:
     known = known_ints(axes)
     if known is None:
         return tuple(range(rank))
+    if count > rank or (known and len(known) != count):
+        raise InvalidModel(f"{count} amounts for {len(known) or rank} dimensions")
     return tuple(counted(axis, rank) for axis in known) or tuple(range(count))
 
 
