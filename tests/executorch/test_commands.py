@@ -1,6 +1,7 @@
 """The commands of the PyTorch route, from the command line to the file."""
 
 import json
+import platform
 
 import pytest
 from typer.testing import CliRunner
@@ -49,6 +50,19 @@ def test_fix_tells_promise_and_result_and_compare_takes_its_traces(tmp_path):
     assert compared["operators"]
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="cpuinfo's flags are x86's")
+def test_a_feature_of_the_cpu_is_measured_on_and_off(tmp_path):
+    program, trace = tmp_path / "net.pte", tmp_path / "net.json"
+    run("export", f"{HERE}:attention", "-o", program, "--no-verify")
+    arguments = ("profile", program, "-n", "3", "--cap", "avx512*", "--cap", "fma3")
+    said = run(*arguments, "-o", trace)
+    assert "off: without avx512*, fma3" in said
+    for title in ("category", "in the model", "operator", "whole:"):
+        assert title in said
+    names = {"net.pte", "net.pte.json", "net.json", "net.off.json"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
 def test_a_model_goes_both_ways():
     said = json.loads(run("compare", f"{HERE}:parts", "--json"))
     assert float(said["apart_db"]) > 100
@@ -62,6 +76,7 @@ def test_a_model_goes_both_ways():
         (("export", "x:y", "-o", "x.pte", "--int8", "--int4"), "at a time", 2),
         (("export", "x:y", "-o", "x.pte", "--dtype", "fp8"), "fp32 or fp16", 2),
         (("profile", "x.tflite", "--cap", "avx2"), "are for ExecuTorch", 2),
+        (("profile", "x.pte", "--cap", "avx2", "--etdump", "x"), "at a time", 2),
         (("profile", "absent.pte"), "no such file", 2),
         (("profile", "x.pte", "--what-if", "0"), "above 0", 2),
     ],

@@ -12,6 +12,7 @@ from straightway.executorch.model import made  # noqa: E402
 from straightway.executorch.rewrites import (  # noqa: E402
     attention,
     batch_norm,
+    channels_last,
     hardsigmoid,
     layer_norm,
     mean,
@@ -22,6 +23,8 @@ from straightway.executorch.rewrites import (  # noqa: E402
     split,
 )
 from straightway.executorch.rewrites.scene import rewritten  # noqa: E402
+from straightway.flow.export import compared  # noqa: E402
+from straightway.run.process import Child  # noqa: E402
 
 CASES = [
     (attention.REWRITE, torch_models.attention, 1),
@@ -115,3 +118,13 @@ def test_permutes_of_an_image_stay():
     names = ("aten.transpose.int", "aten.permute.default")
     moves = [list(n.args[1:]) for n in changed.graph.nodes if str(n.target) in names]
     assert moves == [[2, 3], [[2, 1, 0]]]
+
+
+def test_images_given_channels_last_are_not_turned():
+    model = made("norm", torch_models.norm_after_activation)
+    before = export(model, Recipe()).lowered.map
+    after = export(model, Recipe(rewrites=(channels_last.REWRITE,)))
+    assert [one.channels_last for one in after.lowered.map.inputs] == [True]
+    assert (before.inserted_transposes, after.lowered.map.inserted_transposes) == (2, 0)
+    with Child() as child:
+        assert compared(child, after, "fp32").equal

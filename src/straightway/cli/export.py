@@ -27,6 +27,10 @@ Int8Dynamic = Annotated[
     bool, typer.Option("--int8-dynamic", help="8-bit weights; activations quantized as they come.")
 ]
 Int4 = Annotated[bool, typer.Option("--int4", help="4-bit weights of linear layers.")]
+ChannelsLast = Annotated[
+    bool,
+    typer.Option("--channels-last", help="Have images given in NHWC: changes the interface."),
+]
 
 
 @app.command("export")
@@ -45,6 +49,7 @@ def command(
     std: Std = None,
     channels: Channels = "rgb",
     fixes: Annotated[bool, typer.Option("--fixes", help="Apply all rewrites (see `fix`).")] = False,
+    channels_last: ChannelsLast = False,
     without: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,6 +72,7 @@ def command(
             random=random,
             pictures=preprocessing(mean, std, channels),
             fixes=fixes,
+            channels_last=channels_last,
             without=tuple(without or ()),
             verify=verify,
             step=step,

@@ -16,7 +16,7 @@ from straightway.cli.app import (
     result_console,
 )
 from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
-from straightway.cli.export import Dtype, Int4, Int8, Int8Dynamic, precision_of
+from straightway.cli.export import ChannelsLast, Dtype, Int4, Int8, Int8Dynamic, precision_of
 from straightway.report.quantity import duration, plural, printable
 
 
@@ -38,6 +38,7 @@ def command(
     mean: Mean = None,
     std: Std = None,
     channels: Channels = "rgb",
+    channels_last: ChannelsLast = False,
     advise: Annotated[
         bool, typer.Option("--advise", help="Print the changes to make in the model's source, too.")
     ] = False,
@@ -56,6 +57,7 @@ def command(
             calibration=calibration,
             random=random,
             pictures=preprocessing(mean, std, channels),
+            channels_last=channels_last,
             step=step,
         )
         done = fix(model, output, asked, rules=tuple(rule or ()))

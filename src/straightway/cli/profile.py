@@ -19,6 +19,7 @@ from straightway.cli.app import (
     request,
     result_console,
 )
+from straightway.cli.compare import show_difference
 from straightway.errors import InvalidRequest
 from straightway.report.quantity import duration, percent, plural, printable
 
@@ -43,7 +44,10 @@ def command(
     ] = None,
     cap: Annotated[
         list[str] | None,
-        typer.Option(metavar="FEATURE", help="Of a .pte: hide a feature of the CPU: 'avx512*'."),
+        typer.Option(
+            metavar="FEATURE",
+            help="Of a .pte: with a feature of the CPU and without it: 'avx512*'.",
+        ),
     ] = None,
     what_if: Annotated[
         float | None,
@@ -67,15 +71,17 @@ def command(
         asked = request(dim, shape, inputs=inputs)
         if output is not None:
             files.check_output(output, model, *asked.sources)
+        if cap and etdump is not None:
+            raise InvalidRequest("one of --etdump and --cap at a time: a trace is measured already")
+        if cap and model.suffix.lower() == ".pte":
+            both = _on_and_off(model, runs=runs, threads=threads, cap=tuple(cap), inputs=inputs)
+            if output is not None:
+                for path, one in zip((output, without(output)), both, strict=True):
+                    files.write(path, one.to_json().encode())
+            show_features(both, tuple(cap), as_json=json)
+            return
         if model.suffix.lower() == ".pte":
-            trace = _program(
-                model,
-                runs=runs,
-                threads=threads,
-                etdump=etdump,
-                cap=tuple(cap or ()),
-                inputs=inputs,
-            )
+            trace = _program(model, runs=runs, threads=threads, etdump=etdump, inputs=inputs)
         elif etdump is not None or cap:
             raise InvalidRequest("--etdump and --cap are for ExecuTorch programs (.pte)")
         else:
@@ -100,6 +106,30 @@ def _program(model: Path, **options: Any) -> Any:
     from straightway.flow.program import TraceRequest, trace  # noqa: PLC0415
 
     return trace(model, TraceRequest(**options))
+
+
+def _on_and_off(model: Path, **options: Any) -> Any:
+    """Two traces of an ExecuTorch program: with all of the CPU's features, and without some."""
+    from straightway.executorch.installed import require  # noqa: PLC0415
+
+    require()
+    from straightway.flow.program import TraceRequest, on_and_off  # noqa: PLC0415
+
+    return on_and_off(model, TraceRequest(**options))
+
+
+def without(output: Path) -> Path:
+    """Where the trace without the features goes, beside the one with all."""
+    return output.with_suffix(f".off{output.suffix}")
+
+
+def show_features(both: Any, features: tuple[str, ...], *, as_json: bool) -> None:
+    """What features of the CPU bring: end to end, by category, by line, by operator."""
+    from straightway.trace.difference import difference  # noqa: PLC0415
+
+    if not as_json:
+        print_lines(*lines(both[0]), f"on: all features; off: without {', '.join(features)}")
+    show_difference(difference(*both), ("on", "off"), as_json=as_json)
 
 
 def whole(trace: Any) -> str:

@@ -14,7 +14,8 @@ from straightway.executorch.exported import Exported, Recipe, eager, export as l
 from straightway.executorch.lowering import CONFIGURATIONS
 from straightway.executorch.model import Model, load
 from straightway.executorch.precision import PRECISIONS, Precision
-from straightway.executorch.rewrites.catalogue import REWRITES
+from straightway.executorch.rewrites.catalogue import INTERFACE, REWRITES
+from straightway.executorch.rewrites.scene import Rewrite
 from straightway.executorch.samples import variants
 from straightway.executorch.tensors import array_of, tensor_of
 from straightway.flow import files
@@ -35,7 +36,7 @@ VARIANTS = 2
 class ExportRequest:
     """What is asked of an export.
 
-    `fixes` applies all rewrites; `without` leaves out configurations of XNNPACK's partitioner;
+    `fixes` applies all rewrites, `channels_last` the one that has images given so; `without` leaves out configurations of XNNPACK's partitioner;
     `calibration` is data as `quantize` takes it, `random` a number of made-up samples instead.
     """
 
@@ -44,6 +45,7 @@ class ExportRequest:
     random: int = 0
     pictures: Pictures | None = None
     fixes: bool = False
+    channels_last: bool = False
     without: tuple[str, ...] = ()
     verify: bool = True
     step: Step = quiet
@@ -102,7 +104,7 @@ def export(model: str | Model, output: str | Path, request: ExportRequest | None
         given,
         Recipe(
             precision=asked.precision,
-            rewrites=REWRITES if asked.fixes else (),
+            rewrites=wanted(REWRITES if asked.fixes else (), asked),
             without=asked.without,
             samples=tensors_of(samples),
         ),
@@ -124,6 +126,12 @@ def export(model: str | Model, output: str | Path, request: ExportRequest | None
     )
     _keep(done)
     return done
+
+
+def wanted(rewrites: Sequence[Rewrite], asked: ExportRequest) -> tuple[Rewrite, ...]:
+    """These rewrites, and those of the interface that are asked for."""
+    more = [one for one in INTERFACE if one not in rewrites] if asked.channels_last else []
+    return (*rewrites, *more)
 
 
 def check(asked: ExportRequest, path: Path) -> None:

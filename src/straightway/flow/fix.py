@@ -20,6 +20,7 @@ from straightway.flow.export import (
     check,
     compared,
     tensors_of,
+    wanted,
 )
 from straightway.flow.program import TraceRequest, map_path, settings_of, trace
 from straightway.flow.turns import in_turns
@@ -80,11 +81,11 @@ def fix(
     """
     asked, path = request or ExportRequest(), Path(output)
     check(asked, path)
-    wanted = named(rules) if rules else REWRITES
+    chosen = wanted(named(rules) if rules else REWRITES, asked)
     given = load(model) if isinstance(model, str) else model
     bench = _Bench(given, asked)
     before = bench.lowered(())
-    tried = bench.applicable(wanted)
+    tried = bench.applicable(chosen)
     traced = bench.trace(before)
     applied = []
     for rewrite in tried:

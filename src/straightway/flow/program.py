@@ -1,7 +1,7 @@
 """ExecuTorch programs: their map, their inputs, and the trace of a run here or elsewhere."""
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +91,14 @@ def trace(path: Path, request: TraceRequest) -> Trace:
             traced_ns=done.traced_ns,
         ),
     )
+
+
+def on_and_off(path: Path, request: TraceRequest) -> tuple[Trace, Trace]:
+    """Trace a program with all of the processor's features, and without those of the request's cap.
+
+    Each in a process of its own: what is hidden from XNNPACK stays hidden.
+    """
+    return trace(path, replace(request, cap=())), trace(path, request)
 
 
 def settings_of(known: ProgramMap, *, threads: int = 1, cap: tuple[str, ...] = ()) -> Settings:

@@ -8,6 +8,7 @@ from straightway.executorch.rewrites import (
     attention,
     batch_norm,
     bicubic,
+    channels_last,
     constants,
     convolution_1d,
     expand,
@@ -62,10 +63,15 @@ REWRITES: tuple[Rewrite, ...] = (
 )
 
 
+# What changes a program's interface is applied where it is asked for.
+INTERFACE: tuple[Rewrite, ...] = (channels_last.REWRITE,)
+
+
 def named(names: Sequence[str]) -> tuple[Rewrite, ...]:
     """Rewrites by name, in their own order. Raises InvalidRequest for an unknown one."""
-    known = [one.name for one in REWRITES]
+    every = (*REWRITES, *INTERFACE)
+    known = [one.name for one in every]
     for name in names:
         if name not in known:
             raise InvalidRequest(f"no rewrite is called '{name}'; there are {', '.join(known)}")
-    return tuple(one for one in REWRITES if one.name in names)
+    return tuple(one for one in every if one.name in names)

@@ -55,6 +55,8 @@ class Scene:
     def __init__(self, module: torch.fx.GraphModule) -> None:
         self.module = module
         self.graph = module.graph
+        # inputs that are to be given so, by the names of their placeholders
+        self.channels_last: set[str] = set()
         self._constants = 0
 
     def calls(self, *targets: Any) -> list[torch.fx.Node]:
@@ -225,12 +227,21 @@ def rewritten(
     scene.graph.eliminate_dead_code()
     scene.graph.lint()
     module.recompile()
-    arguments, _ = program.example_inputs or ((), {})
     with torch.no_grad():
         again = torch.export.export(
-            module, tuple(arguments), dynamic_shapes=dynamic_shapes, strict=False
+            module, _arguments(program, scene), dynamic_shapes=dynamic_shapes, strict=False
         )
     return again, tuple(changes)
+
+
+def _arguments(program: ExportedProgram, scene: Scene) -> tuple[Any, ...]:
+    """The example inputs, stored as a rewrite wants them."""
+    arguments, _ = program.example_inputs or ((), {})
+    names = [node.name for node in scene.graph.nodes if node.op == "placeholder"]
+    return tuple(
+        one.contiguous(memory_format=torch.channels_last) if name in scene.channels_last else one
+        for name, one in zip(names, arguments, strict=True)
+    )
 
 
 def parts_of(node: torch.fx.Node) -> dict[int, torch.fx.Node]:
