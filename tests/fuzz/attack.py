@@ -2,7 +2,7 @@
 
     python tests/fuzz/attack.py --start 0 --models 3000
 
-Without `--models` it takes three minutes. Prints one line for each kind of finding: what was raised,
+Without `--models` it takes three minutes. Most damage makes no model; with `--valid` most does. Prints one line for each kind of finding: what was raised,
 where, and the numbers of attempts that show it; then which numbers there was time for. A number is one
 model as long as the declarations are the same, so `--keep FOLDER` keeps the models of findings.
 """
@@ -20,13 +20,14 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
+from onnx.shape_inference import InferenceError, infer_shapes
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -45,6 +46,7 @@ SLICE_S = 180
 # what has larger inputs is converted, and not compared
 MOST_ELEMENTS = 2**20
 OPEN_SIZE = 16
+MOST_DRAWN = 20
 
 
 class TooSlow(BaseException):
@@ -53,10 +55,14 @@ class TooSlow(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Until when, on the monotonic clock; whether to compare; where models of findings go."""
+    """Until when, on the monotonic clock; whether to compare; where models of findings go.
+
+    `valid`: damage is drawn anew while ONNX infers no shapes.
+    """
 
     until_s: float = math.inf
     verify: bool = False
+    valid: bool = False
     keep: Path | None = None
 
 
@@ -150,6 +156,20 @@ def attack(numbers: range, *, verify: bool = False) -> Outcome:
     return outcome
 
 
+def drawn(models: Sequence[onnx.ModelProto], number: int, *, valid: bool = False) -> bytes:
+    """The damaged model of a number; if it shall be valid, the first of some whose shapes ONNX infers."""
+    rng = random.Random(number)
+    data = mutated(rng.choice(models), rng)
+    for _ in range(MOST_DRAWN if valid else 0):
+        try:
+            infer_shapes(onnx.load_from_string(data), check_type=True, strict_mode=True)
+        except (InferenceError, DecodeError, ValueError, RuntimeError):
+            data = mutated(rng.choice(models), rng)
+        else:
+            break
+    return data
+
+
 def _ends(numbers: range, plan: Plan) -> Iterator[tuple[int, str]]:
     models = seeds()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -159,8 +179,7 @@ def _ends(numbers: range, plan: Plan) -> Iterator[tuple[int, str]]:
             if time.monotonic() > plan.until_s:
                 return
             faulthandler.dump_traceback_later(HUNG_S, exit=True)  # where no signal gets through
-            rng = random.Random(number)
-            path.write_bytes(mutated(rng.choice(models), rng))
+            path.write_bytes(drawn(models, number, valid=plan.valid))
             checked = plan.verify and not is_large(path.read_bytes())
             if plan.keep is not None:
                 shutil.copy(path, plan.keep / f"{number}.onnx")
@@ -190,6 +209,7 @@ def attack_apart(numbers: range, plan: Plan) -> tuple[range, Outcome]:
         command = [sys.executable, __file__, "--worker", f"--start={at}", f"--seconds={left_s}"]
         command += [f"--models={numbers.stop - at}"]
         command += [] if plan.verify else ["--no-verify"]
+        command += ["--valid"] if plan.valid else []
         command += [f"--keep={plan.keep}"] if plan.keep is not None else []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
             for line in worker.stdout or ():
@@ -210,12 +230,18 @@ def main() -> int:
     parser.add_argument("--models", type=int, help="how many, however long that takes")
     parser.add_argument("--seconds", type=float, help=f"{SLICE_S} without --models")
     parser.add_argument("--no-verify", action="store_true", help="convert only")
+    parser.add_argument("--valid", action="store_true", help="mostly what has shapes, by ONNX")
     parser.add_argument("--keep", type=Path, help="where models of findings go")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     numbers = range(given.start, given.start + (given.models or sys.maxsize))
     seconds = given.seconds or (math.inf if given.models else SLICE_S)
-    plan = Plan(until_s=time.monotonic() + seconds, verify=not given.no_verify, keep=given.keep)
+    plan = Plan(
+        until_s=time.monotonic() + seconds,
+        verify=not given.no_verify,
+        valid=given.valid,
+        keep=given.keep,
+    )
     if given.worker:
         for found in _ends(numbers, plan):
             sys.stdout.write(json.dumps(found) + "\n")

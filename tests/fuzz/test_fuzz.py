@@ -5,7 +5,7 @@ import random
 import pytest
 
 import fuzz.attack
-from fuzz.attack import attack
+from fuzz.attack import attack, attempt, drawn
 from fuzz.mutate import DAMAGES, mutated
 from fuzz.seeds import seeds
 from onnx_io.small_models import convolutions
@@ -60,3 +60,14 @@ def test_every_seed_of_ours_is_a_model(tmp_path):
     for net in seeds()[:6]:
         path.write_bytes(net.SerializeToString())
         assert convert(path, verify=False).size_bytes
+
+
+def test_what_is_drawn_to_be_valid_is_converted_more_often(tmp_path):
+    models = seeds()
+    made = {True: 0, False: 0}
+    for valid in made:
+        for number in range(60):
+            path = tmp_path / "m.onnx"
+            path.write_bytes(drawn(models, number, valid=valid))
+            made[valid] += attempt(path, None) == "=converted"
+    assert made[True] > made[False] + 5

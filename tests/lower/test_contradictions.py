@@ -357,6 +357,15 @@ def test_the_evaluator_is_not_asked_for_a_loop_without_a_condition(tmp_path: Pat
         Evaluator(saved("Loop", loop, tmp_path))
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_coefficients_that_are_no_numbers(number: float, tmp_path: Path) -> None:
+    asked = case(x=(2, 2), coefficients=(1.0, number), intercepts=(0.5,))
+    path = tmp_path / "m.onnx"
+    onnx.save(build(LOWERINGS["ai.onnx.ml", "LinearRegressor"], asked).model, path)
+    with pytest.raises(Unsupported, match="must be finite"):
+        translate(read(path))
+
+
 @pytest.mark.parametrize("given", [{"offset": (0.5, 1.0)}, {"scale": (2.0,) * 6}])
 def test_parameters_of_other_features(given: dict[str, tuple[float, ...]], tmp_path: Path) -> None:
     asked = case(x=(2, 3, 5), **{"offset": (0.5,), "scale": (2.0,), **given})

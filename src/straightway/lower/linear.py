@@ -6,7 +6,7 @@ from straightway.errors import InvalidModel
 from straightway.ir import Node, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Ints, case, lower, need, run
-from straightway.lower.scores import TRANSFORMS, transformed
+from straightway.lower.scores import TRANSFORMS, need_finite, transformed
 
 DOMAIN = "ai.onnx.ml"
 Floats = tuple[float, ...]
@@ -22,6 +22,7 @@ def linear(g: Builder, x: Value, rows: Floats, bias: Floats, count: int) -> Valu
             f"{len(rows)} coefficients and {len(bias)} intercepts are not those of {count} results "
             f"and features {x.type}"
         )
+    need_finite("coefficients and intercepts", (*rows, *bias))
     weights = np.array(rows, np.float32).reshape(count, -1)
     biases = np.resize(np.array(bias or (0.0,), np.float32), count)
     samples = g.cast(g.reshape(x, (1, *x.shape)) if x.rank == 1 else x, np.float32)

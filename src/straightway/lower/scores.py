@@ -1,6 +1,7 @@
 """What `post_transform` makes of scores, as ONNX Runtime computes it (core/providers/cpu/ml/ml_common.h)."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,6 +16,12 @@ TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 ZERO = 1e-7
 # Winitzki's approximation of the inverse of the error function (ml_common.h: ErfInv).
 SHAPE = 0.147
+
+
+def need_finite(what: str, numbers: Sequence[float] | np.ndarray) -> None:
+    """Refuse NaN, beside which runtimes choose different classes, and infinity, 0 times which it is."""
+    if not np.isfinite(np.asarray(numbers, np.float64)).all():
+        raise NotYet(f"{what} must be finite")
 
 
 def transformed(g: Builder, scores: Value, name: str) -> Value:

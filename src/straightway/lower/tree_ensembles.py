@@ -15,7 +15,7 @@ from straightway.lower.activation import sigmoid
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Case, case, lower, need, run
 from straightway.lower.integers import INT32
-from straightway.lower.scores import TRANSFORMS, probit, transformed
+from straightway.lower.scores import TRANSFORMS, need_finite, probit, transformed
 from straightway.lower.tree_nodes import Ensemble, Floats, Ints, Nodes, Weights, one_of
 from straightway.lower.trees import FLOAT, Forest
 
@@ -57,7 +57,9 @@ class Base:
     @property
     def numbers(self) -> np.ndarray:
         """A number for each target, or none at all."""
-        return np.asarray(one_of(self.base_values, self.base_values_as_tensor), np.float32)
+        found = np.asarray(one_of(self.base_values, self.base_values_as_tensor), np.float32)
+        need_finite("base_values", found)
+        return found
 
     def checked(self, targets: int) -> np.ndarray:
         """Raise InvalidModel where there is not one for each target."""

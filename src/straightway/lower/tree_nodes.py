@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from straightway.errors import InvalidModel, NotYet
+from straightway.lower.scores import need_finite
 from straightway.lower.trees import MODES, Branch, Forest
 
 LEAF = "LEAF"
@@ -126,6 +127,7 @@ class Weights:
         leaves = len(nodes.leaves)
         if len({len(numbers), *map(len, where)}) > 1 or targets < 1:
             raise InvalidModel(f"{len(numbers)} weights of leaves for {targets} targets do not fit")
+        need_finite("weights of leaves", numbers)
         self.spoken = np.zeros((leaves, targets), np.int64)
         for tree, node, target, number in zip(*where, numbers, strict=True):
             place = nodes.place(tree, node)
