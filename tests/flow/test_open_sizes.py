@@ -8,6 +8,7 @@ from onnx import helper
 from open_models import floats, save
 
 import straightway
+from straightway.flow.open import Options, translate_open
 from straightway.flow.samples import groupings
 from straightway.flow.suggestion import candidates
 from straightway.flow.translate import read
@@ -244,3 +245,11 @@ def test_an_axis_that_no_size_gives_is_named(tmp_path):
     path = save(tmp_path / "m.onnx", nodes, {"x": [4, "M"]}, "y", {})
     with pytest.raises(straightway.Unsupported, match="is none of 2 dimensions"):
         straightway.convert(path)
+
+
+def test_no_inputs_are_made_where_nothing_is_compared(tmp_path):
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": ["N", 3]}, "y", {}
+    )
+    declared = read(path, ShapeRequest(keep_open=True))
+    assert not translate_open(path, declared, Options(compares=False)).sets

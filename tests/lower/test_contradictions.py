@@ -156,6 +156,7 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
             case(inputs=[(1, 3), (2, 4)], equation="bi,bj->bij"),
             "by ONNX's shape function",
         ),
+        ("Split", case(input=(2, 4), axis=1, num_outputs=6, outputs=6, opset=18), "no result is"),
         ("MelWeightMatrix", mel(sample_rate=np.array(0)), "has no mels"),
         ("MelWeightMatrix", mel(upper_edge_hertz=np.array(1e30, F4)), "not among those"),
         (

@@ -244,7 +244,7 @@ def request_of(options: Mapping[str, object]) -> Request:
 def translated(path: Path, source: Graph, request: Request) -> Translation:
     """Translate an ingested graph, at every size of the dimensions that it leaves open."""
     if open_dims(source):
-        return translate_open(path, source, request.opening).translation
+        return translate_open(path, source, replace(request.opening, compares=False)).translation
     return translate(source, request.form)
 
 

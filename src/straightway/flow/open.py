@@ -53,11 +53,12 @@ MOST_COMPARED = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to translate: see `convert.Request`."""
+    """How to translate: see `convert.Request`; without `compares`, no inputs are made."""
 
     form: Form = PLAIN
     inputs: Path | None = None
     seeds: Sequence[int] = (0, 1, 2)
+    compares: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +165,26 @@ def _reason(reasons: Sequence[tuple[Exception, Sizes]]) -> Exception:
 
 
 def _compared(declared: Graph, symbols: Symbols, tried: Joined, options: Options) -> Opened:
-    """Choose inputs: of the samples' sizes and two others, the last of a batch of one.
+    """Say what stays open, and make inputs to compare on if any are wanted."""
+    texts = [
+        f"{', '.join(symbols)} stay open: shown as −1 in the shape signature",
+        *(f"{tied} are one size: the model takes no others" for tied in _tied(declared, symbols)),
+    ]
+    told = [Remark(kind="done", step=remedy.STEP, text=text) for text in texts]
+    wanted = options.compares or options.inputs is not None
+    return Opened(
+        translation=tried.translation.telling(told),
+        sets=_sets(declared, symbols, tried, options) if wanted else [],
+        symbols=symbols,
+    )
+
+
+def _sets(declared: Graph, symbols: Symbols, tried: Joined, options: Options) -> list[Arrays]:
+    """Inputs of the samples' sizes and two others, the last of a batch of one.
 
     Of those that no translation had only such at which the model is what it is at the others.
     """
-    made, fits = tried.translation, like(tried.translation)
+    fits = like(tried.translation)
     samples, source = _small(declared, symbols, tried, fits)
     every = []
     for one in (*samples, checked(symbols, samples)):
@@ -185,16 +201,7 @@ def _compared(declared: Graph, symbols: Symbols, tried: Joined, options: Options
         _check_sizes(options.inputs, own, symbols)
         every[-1] = {name: array.shape for name, array in own.items()}
         base = [own]
-    texts = [
-        f"{', '.join(symbols)} stay open: shown as −1 in the shape signature",
-        *(f"{tied} are one size: the model takes no others" for tied in _tied(declared, symbols)),
-    ]
-    remarks = (Remark(kind="done", step=remedy.STEP, text=text) for text in texts)
-    return Opened(
-        translation=replace(made, remarks=(*made.remarks, *remarks)),
-        sets=[resized(base[k % len(base)], shapes) for k, shapes in enumerate(every)],
-        symbols=symbols,
-    )
+    return [resized(base[k % len(base)], shapes) for k, shapes in enumerate(every)]
 
 
 def _small(

@@ -154,15 +154,17 @@ class _Lowerer:
         check(lowering.needs, arguments)
         positional, keywords = given(lowering, arguments)
         result = lowering.function(self.builder, *positional, **keywords)
-        self.refuse_empty_outputs(node)
+        self.check_results(node)
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
-    def refuse_empty_outputs(self, node: Node) -> None:
-        """Raise Impossible where the model returns a tensor without elements.
+    def check_results(self, node: Node) -> None:
+        """Raise Impossible where the model returns a tensor without elements, InvalidModel for less.
 
         Callers read it only where the runtime has given it no memory, which no file decides.
         """
         for value in node.outputs:
+            if value.type is not None and value.type.is_static and min(value.shape, default=0) < 0:
+                raise InvalidModel(f"no result is {value.type}, as '{value.name}' would be")
             if self.source.is_output(value) and value.known_type.size == 0:
                 raise Impossible(
                     f"LiteRT's interpreter hands out no empty tensor; got {value.type}",
