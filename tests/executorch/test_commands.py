@@ -50,6 +50,20 @@ def test_fix_tells_promise_and_result_and_compare_takes_its_traces(tmp_path):
     assert compared["operators"]
 
 
+def test_a_record_tells_the_lines_of_a_program_from_elsewhere(tmp_path):
+    program, record, trace = (tmp_path / name for name in ("net.pte", "net.etrecord", "t.json"))
+    run("export", f"{HERE}:small", "-o", program, "--etrecord", record, "--no-verify")
+    (tmp_path / "net.pte.json").unlink()
+    run("profile", program, "-n", "3", "--etrecord", record, "-o", trace)
+    found = json.loads(trace.read_text())
+    lined = {op["name"] for op in found["ops"] if op["file"].endswith("torch_models.py")}
+    assert {"aten_native_layer_norm_default", "aten_mul_tensor"} <= lined
+    timed = [one for one in found["events"] if one["op_index"] is not None]
+    assert any(found["ops"][one["op_index"]]["name"] in lined for one in timed)
+    record.write_bytes(record.read_bytes()[:2000])
+    assert "damaged" in run("profile", program, "--etrecord", record, code=3)
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="cpuinfo's flags are x86's")
 def test_a_feature_of_the_cpu_is_measured_on_and_off(tmp_path):
     program, trace = tmp_path / "net.pte", tmp_path / "net.json"

@@ -56,6 +56,10 @@ def command(
             metavar="CONFIG", help="Leave out a rule of XNNPACK's partitioner: BatchNormConfig."
         ),
     ] = None,
+    etrecord: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write ExecuTorch's own record of the program, too."),
+    ] = None,
     verify: Annotated[bool, typer.Option(help="Run it and compare with the model.")] = True,
     json: Json = False,
 ) -> None:
@@ -74,6 +78,7 @@ def command(
             fixes=fixes,
             channels_last=channels_last,
             without=tuple(without or ()),
+            etrecord=etrecord,
             verify=verify,
             step=step,
         )

@@ -42,6 +42,12 @@ def command(
             metavar="FILE", help="Of a .pte: read this trace, made elsewhere; run nothing."
         ),
     ] = None,
+    etrecord: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Of a .pte without a map beside it: what tells its lines."
+        ),
+    ] = None,
     cap: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,16 +80,32 @@ def command(
         if cap and etdump is not None:
             raise InvalidRequest("one of --etdump and --cap at a time: a trace is measured already")
         if cap and model.suffix.lower() == ".pte":
-            both = _on_and_off(model, runs=runs, threads=threads, cap=tuple(cap), inputs=inputs)
+            both = _on_and_off(
+                model,
+                runs=runs,
+                threads=threads,
+                etrecord=etrecord,
+                cap=tuple(cap),
+                inputs=inputs,
+            )
             if output is not None:
                 for path, one in zip((output, without(output)), both, strict=True):
                     files.write(path, one.to_json().encode())
             show_features(both, tuple(cap), as_json=json)
             return
         if model.suffix.lower() == ".pte":
-            trace = _program(model, runs=runs, threads=threads, etdump=etdump, inputs=inputs)
-        elif etdump is not None or cap:
-            raise InvalidRequest("--etdump and --cap are for ExecuTorch programs (.pte)")
+            trace = _program(
+                model,
+                runs=runs,
+                threads=threads,
+                etdump=etdump,
+                etrecord=etrecord,
+                inputs=inputs,
+            )
+        elif etdump is not None or etrecord is not None or cap:
+            raise InvalidRequest(
+                "--etdump, --etrecord and --cap are for ExecuTorch programs (.pte)"
+            )
         else:
             trace = profile(model, asked, runs=runs, threads=threads)
         if output is not None:

@@ -5,13 +5,15 @@ from dataclasses import replace
 
 from straightway.executorch.attribution import TFLITE_OF
 from straightway.executorch.program import Delegate, EdgeOp, ProgramMap, Shape, XnnNode
+from straightway.executorch.record import Record
+from straightway.ir.source import Source
 
 
-def named(program: ProgramMap) -> ProgramMap:
+def named(program: ProgramMap, record: Record | None = None) -> ProgramMap:
     """The program with its operators.
 
     Where they are unknown (a file made elsewhere), its kernels and the nodes of its delegates stand
-    for them.
+    for them, with the lines that a record of its making tells.
     """
     if program.ops:
         return program
@@ -19,14 +21,27 @@ def named(program: ProgramMap) -> ProgramMap:
     delegates: dict[int, Delegate] = {}
     for step in program.instructions:
         if step.kind == "kernel":
+            source = record.of_instruction(step.index, step.name) if record else None
+            known = source or Source()
             ops.append(
-                EdgeOp(name="", target=step.name, handle=-1, partition=None, instruction=step.index)
+                EdgeOp(
+                    name=known.node,
+                    target=step.name,
+                    handle=-1,
+                    partition=None,
+                    instruction=step.index,
+                    source=known,
+                )
             )
         elif step.delegate is not None:
             delegate = program.delegates[step.delegate]
             # each node is an operator of its own: its place is its handle
             for node in delegate.nodes:
-                ops.append(_node_op(delegate, node, len(ops), step.index))
+                made = _node_op(delegate, node, len(ops), step.index)
+                source = record.of_handle(node.handle, made.target) if record else None
+                if source is not None:
+                    made = replace(made, name=source.node, source=source)
+                ops.append(made)
             first = len(ops) - len(delegate.nodes)
             numbered = tuple(
                 replace(node, handle=first + k) for k, node in enumerate(delegate.nodes)

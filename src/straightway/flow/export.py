@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from straightway.errors import InvalidRequest, Mismatch, ToolFailed
-from straightway.executorch import runner
+from straightway.executorch import record, runner
 from straightway.executorch.exported import Exported, Recipe, eager, export as lower_model
 from straightway.executorch.lowering import CONFIGURATIONS
 from straightway.executorch.model import Model, load
@@ -37,7 +37,7 @@ class ExportRequest:
     """What is asked of an export.
 
     `fixes` applies all rewrites, `channels_last` the one that has images given so; `without` leaves out configurations of XNNPACK's partitioner;
-    `calibration` is data as `quantize` takes it, `random` a number of made-up samples instead.
+    `etrecord` is where to write what ExecuTorch's own tools tell the program's lines by. `calibration` is data as `quantize` takes it, `random` a number of made-up samples instead.
     """
 
     precision: Precision = "fp32"
@@ -47,6 +47,7 @@ class ExportRequest:
     fixes: bool = False
     channels_last: bool = False
     without: tuple[str, ...] = ()
+    etrecord: Path | None = None
     verify: bool = True
     step: Step = quiet
 
@@ -107,6 +108,7 @@ def export(model: str | Model, output: str | Path, request: ExportRequest | None
             rewrites=wanted(REWRITES if asked.fixes else (), asked),
             without=asked.without,
             samples=tensors_of(samples),
+            etrecord=asked.etrecord is not None,
         ),
     )
     numbers = None
@@ -125,6 +127,8 @@ def export(model: str | Model, output: str | Path, request: ExportRequest | None
         remarks=tuple(_remarks(exported)),
     )
     _keep(done)
+    if asked.etrecord is not None:
+        record.write(exported.lowered, asked.etrecord)
     return done
 
 
@@ -137,6 +141,8 @@ def wanted(rewrites: Sequence[Rewrite], asked: ExportRequest) -> tuple[Rewrite, 
 def check(asked: ExportRequest, path: Path) -> None:
     """Refuse what contradicts itself before anything slow begins; raises InvalidRequest."""
     files.check_output(path)
+    if asked.etrecord is not None:
+        files.check_output(asked.etrecord, path)
     if path.suffix != ".pte":
         raise InvalidRequest(f"{path}: an ExecuTorch program is a .pte file")
     if asked.precision not in PRECISIONS:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from straightway.errors import InvalidModel, InvalidRequest
-from straightway.executorch import etdump, pte, runner
+from straightway.executorch import etdump, pte, record, runner
+from straightway.executorch.foreign import named
 from straightway.executorch.program import Input, ProgramMap
 from straightway.executorch.runner import Settings
 from straightway.executorch.tracing import Measured, trace_of
@@ -23,13 +24,17 @@ _SMALL = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest:
-    """How a program is traced. `etdump` is a trace made elsewhere, to be read instead of a run."""
+    """How a program is traced. `etdump` is a trace made elsewhere, to be read instead of a run.
+
+    `etrecord` tells the lines of a program that has no map beside it.
+    """
 
     runs: int = 20
     threads: int = 1
     cap: tuple[str, ...] = ()
     inputs: Path | None = None
     etdump: Path | None = None
+    etrecord: Path | None = None
 
 
 def map_path(path: Path) -> Path:
@@ -57,6 +62,8 @@ def program_map(path: Path) -> ProgramMap:
 def trace(path: Path, request: TraceRequest) -> Trace:
     """Trace a program operator by operator, each joined to its line of the model."""
     known = program_map(path)
+    if request.etrecord is not None:
+        known = named(known, record.read(request.etrecord))
     if request.etdump is not None:
         if not request.etdump.is_file():
             raise InvalidRequest(f"{request.etdump}: there is no such file")
