@@ -13,7 +13,8 @@ from straightway.run.wire import Array
 # A histogram of this many bins spans -span to span; the span doubles when a value lies outside.
 BINS = 4096
 # Of a larger tensor every so-manieth element is counted for all, each time others, and the extremes.
-MOST_COUNTED = 2**15
+# The counting's arrays stay below what malloc would ask the system for anew each time (`run.process`).
+MOST_COUNTED = 2**14
 
 
 @dataclass(slots=True)
