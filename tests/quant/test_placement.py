@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from straightway.ir import Graph, Node, Op, TensorType, Value, edit
-from straightway.quant.placement import BYTES_A_MAC, CONVERTED_BYTES, Errors, macs, place
+from straightway.quant.placement import (
+    BYTES_A_MAC,
+    CONVERTED_BYTES,
+    ISLAND,
+    Errors,
+    macs,
+    place,
+)
 
 REAL = np.dtype(np.float32)
 
@@ -98,3 +105,19 @@ def test_products_count_what_they_multiply():
     node = edit.append(graph, Node(Op(dialect="tflite", name="CONV_2D"), [x, weights], [made]))
     assert macs(node) == 8 * 7 * 7 * 6 * 3 * 3
     assert 0 < BYTES_A_MAC < 1
+
+
+@pytest.mark.parametrize("beside", [10, 1_000_000])
+def test_integers_among_floats_that_save_next_to_nothing_are_floats(beside):
+    graph = Graph()
+    x = edit.add_input(graph, value("x", 10))
+    large = op(graph, "RELU", [op(graph, "RELU", [x], beside)], beside)
+    chain = [op(graph, "RELU", [x], 10, "first")]
+    for _ in range(5):
+        chain.append(op(graph, "RELU", [chain[-1]], 10))
+    chain.append(op(graph, "RELU", [chain[-1]], 10, "last"))
+    edit.set_outputs(graph, [large, chain[-1]])
+    forced = {chain[0].producer: "must", chain[-1].producer: "must"}
+    found = place(graph, forced, frozenset(), {}).floats
+    inside = {one.producer for one in chain[1:-1]}
+    assert {found.get(node) for node in inside} == {None if beside == 10 else ISLAND}

@@ -1,6 +1,6 @@
 """`quantize`: a float ONNX model and typical inputs in, a model that rounds as TFLite does out."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
@@ -15,7 +15,7 @@ from straightway.flow.calibration import Pictures, Sample, Samples, open_data
 from straightway.flow.convert import Step, quiet
 from straightway.flow.reopening import NEUTRAL, keep_words, lowered_open, sized
 from straightway.flow.resumption import observer, watched
-from straightway.flow.surprises import FAR, is_constant, surprises
+from straightway.flow.surprises import FAR, clipped, is_constant, surprises
 from straightway.flow.translate import (
     LoweredTwice,
     form_for,
@@ -127,6 +127,11 @@ class QuantizeRequest:
     def opset(self) -> int:
         """That of the model that is written."""
         return OPSET if self.stored_as == INT8 else INT16_OPSET
+
+    @property
+    def has_hybrids(self) -> bool:
+        """Whether products among floats may round their operand: it is no rounding to be switched off."""
+        return self.device.delegate and self.stored_as == INT8 and self.max_loss is None
 
     @property
     def is_respelled(self) -> bool:
@@ -273,7 +278,7 @@ def _quantized(
             with files.scratch("rounded.onnx", data) as rounded_path:
                 paths = (path, float_path, rounded_path)
                 near = accuracy(child, paths, first, (plain, made), given)
-            remarks = (*given.remarks, *stored.remarks, *made.remarks, *_floats(given.floats))
+            remarks = (*given.remarks, *stored.remarks, *made.remarks, *_floats(given))
             return Rounded(data=data, given=given, accuracy=near, remarks=remarks)
 
         done = _mixed(rounder, compared, first, child)
@@ -288,7 +293,11 @@ def _quantized(
         stored=len(done.given.schemes),
         accuracy=done.accuracy,
         borders=_borders(done, asked.device),
-        floats={node.name: why for node, why in done.given.floats.items()},
+        floats={
+            node.name: why
+            for node, why in done.given.floats.items()
+            if node not in done.given.hybrids
+        },
         remarks=(*evened, *stray, *tried, *done.remarks),
     )
 
@@ -347,7 +356,11 @@ class Rounder:
             ranges,
             lowered.hidden,
             lowered.lowered.makers,
-            Asked(dtype=self.asked.stored_as, keep_float=frozenset(self.asked.keep_float)),
+            Asked(
+                dtype=self.asked.stored_as,
+                hybrid=self.asked.has_hybrids,
+                keep_float=frozenset(self.asked.keep_float),
+            ),
             errors=errors,
         )
 
@@ -443,17 +456,6 @@ def _cut_off(
     return found
 
 
-def clipped(samples: Samples, ends: Mapping[str, Range]) -> Samples:
-    """The same samples, each input within its range."""
-
-    def cut() -> Iterator[Sample]:
-        for sample in samples:
-            within = {name: sample.inputs[name].clip(*range_) for name, range_ in ends.items()}
-            yield replace(sample, inputs={**sample.inputs, **within})
-
-    return replace(samples, samples=cut)
-
-
 def _observe(
     watch: Observer, samples: Samples, asked: QuantizeRequest
 ) -> tuple[dict[str, Observed], list[Sample]]:
@@ -469,17 +471,14 @@ def _observe(
     return watch.result(), first
 
 
-def _floats(floats: Mapping[Node, str]) -> list[Remark]:
-    return [
-        Remark(
-            kind="missed",
-            step=STEP,
-            node=node.name,
-            op=node.op.name,
-            text=f"stays in floats: {why}",
-        )
-        for node, why in floats.items()
-    ]
+def _floats(given: Assignment) -> list[Remark]:
+    found = []
+    for node, why in given.floats.items():
+        own = node in given.hybrids
+        text = why if own else f"stays in floats: {why}"
+        one = Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
+        found.append(replace(one, kind="done") if own else one)
+    return found
 
 
 def _notes(path: Path, samples: Samples, asked: QuantizeRequest) -> dict[str, str]:

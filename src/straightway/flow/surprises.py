@@ -1,9 +1,10 @@
 """What is odd about observed values: never finite, the same everywhere, far out in one sample."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from straightway.flow.calibration import Sample
-from straightway.quant.ranges import range_of
+from straightway.flow.calibration import Sample, Samples
+from straightway.quant.ranges import Range, range_of
 from straightway.remark import Remark
 from straightway.run.observe import Observed
 
@@ -14,6 +15,17 @@ def is_constant(seen: Mapping[str, Observed], names: Sequence[str]) -> bool:
     """Whether each input of floats is one number everywhere."""
     found = [seen[name] for name in names if name in seen]
     return bool(found) and all(one.low == one.high and one.elements > 1 for one in found)
+
+
+def clipped(samples: Samples, ends: Mapping[str, Range]) -> Samples:
+    """The same samples, each input within its range."""
+
+    def cut() -> Iterator[Sample]:
+        for sample in samples:
+            within = {name: sample.inputs[name].clip(*range_) for name, range_ in ends.items()}
+            yield replace(sample, inputs={**sample.inputs, **within})
+
+    return replace(samples, samples=cut)
 
 
 def surprises(seen: Mapping[str, Observed], first: Sequence[Sample]) -> list[Remark]:

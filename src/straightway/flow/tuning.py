@@ -36,13 +36,13 @@ MOST_BYTES, GROUP_BYTES = 2**31, 2**28
 HELD_EVERY, LEAST_HELD, MOST_HELD = 4, 4, 64
 # what all trials of one sample may hold together: a large model is tried on fewer
 HELD_BYTES = 2**29
-# what is tried, and of how many of these, the best, weights are fitted
+# what is tried; weights are fitted for those that are not farther than this from the best
 METHODS: Mapping[str, Sequence[float]] = {
     "mse": (PERCENTILE,),
     "percentile": (PERCENTILE, 99.9),
     "minmax": (PERCENTILE,),
 }
-FITTED = 2
+NEAR_DB = 3.0
 QUICK = {"percentile": (PERCENTILE,), "minmax": (PERCENTILE,)}
 # one of so many samples may be a stray one
 STRAY = 20
@@ -171,7 +171,7 @@ def best(
 ) -> tuple[Recipe, list[Remark]]:
     """Try recipes, keep the one by which the outputs are nearest to the float model's.
 
-    Weights are fitted for the best only. `auto`: what is tried where no method is asked for.
+    Weights are fitted for those near the best only. `auto`: what is tried where no method is asked for.
     """
     methods = auto if asked.method == AUTO else {asked.method: (asked.percentile,)}
     tried = [
@@ -182,7 +182,8 @@ def best(
     want = trial.outputs(trial.path, trial.plain.names, samples)
     scores = {recipe: trial.sqnr_db(want, made(recipe), samples) for recipe in tried}
     if asked.fit:
-        for recipe in sorted(tried, key=lambda one: -scores[one])[:FITTED]:
+        least = max(scores.values()) - NEAR_DB
+        for recipe in [one for one in tried if scores[one] >= least]:
             again = replace(recipe, fit=True)
             scores[again] = trial.sqnr_db(want, made(again), samples)
     chosen = max(scores, key=lambda recipe: scores[recipe])

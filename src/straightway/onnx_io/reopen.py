@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from straightway.errors import NotYet
 
-ROUNDINGS = ("QuantizeLinear", "DequantizeLinear")
+ROUNDINGS = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 Shape = Sequence[int | str]
 
 

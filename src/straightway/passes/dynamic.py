@@ -5,6 +5,9 @@
       %m = Cast(MatMulInteger(%q, const, %z, const))
       %y = Mul(%m, Mul(%s, %ws))
 
+or
+      %y = MatMul(DequantizeLinear(%q, %s, %z), DequantizeLinear(const))
+
 So does onnxruntime's own optimiser; the operator is of its domain (docs/ContribOperators.md). A
 ConvInteger becomes a Conv of floats whose weights tell that its operand is rounded. TFLite's hybrid
 kernels then compute either. A bias that the model rounds to the scale of the products, since integers
@@ -12,13 +15,13 @@ are added to integers, is added as it is.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from straightway.ir import Graph, Node, Op, Quant, Value, edit
-from straightway.passes.arguments import is_onnx, onnx_op
+from straightway.passes.arguments import argument, is_onnx, onnx_op
 from straightway.passes.types import nested
 from straightway.remark import Remark
 
@@ -26,6 +29,7 @@ STEP = "passes.dynamic"
 CONTRIB = "com.microsoft"
 PRODUCT = Op(dialect=CONTRIB, name="DynamicQuantizeMatMul", version=1)
 SINCE = 11
+INT8_MOST = 127
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -52,6 +56,8 @@ def run(graph: Graph) -> list[Remark]:
             found = _product(node) if is_onnx(node, *JOINS) else None
             if found is not None:
                 count += JOINS[node.op.name](inner, node, found)
+            elif is_onnx(node, *REALS):
+                count += _join_real(inner, node)
     if not count:
         return []
     text = (
@@ -164,6 +170,49 @@ def _join_convolution(graph: Graph, node: Node, found: Found) -> bool:
     return _replace(graph, found.last, onnx_op("Conv", SINCE), inputs, node.attrs)
 
 
+def _join_real(graph: Graph, node: Node) -> bool:
+    """A product of floats that were rounded as the model runs, and of floats that int8 stand for."""
+    x, weights, bias = [*node.inputs, None][:3]
+    real = None if x is None else _rounded_now(x)
+    quant = None if weights is None else weights.quant
+    if real is None or weights is None or weights.const is None or quant is None:
+        return False
+    axis = 0 if is_onnx(node, "Conv") else weights.rank - 1
+    if quant.axis not in (None, axis) or np.any(quant.zero_point) or quant.dynamic:
+        return False
+    if is_onnx(node, "Conv"):
+        made = edit.constant(graph, weights.const, weights.name)
+        made.quant = replace(quant, dynamic=True)
+        return _replace(graph, node, node.op, [real, made, *node.inputs[2:]], node.attrs)
+    if weights.rank != 2 or any(argument(node, name, 0) for name in ("transA", "transB")):
+        return False
+    if bias is not None and (argument(node, "alpha", 1.0), argument(node, "beta", 1.0)) != (1, 1):
+        return False
+    scale = np.ravel(np.asarray(quant.scale, np.float32))
+    numbers = np.rint(weights.const / scale)
+    if np.abs(numbers).max(initial=0) > INT8_MOST:
+        return False
+    given = [
+        edit.constant(graph, array, f"{weights.name}/{label}")
+        for array, label in ((numbers.astype(np.int8), "stored"), (scale, "scale"))
+    ]
+    return _replace(graph, node, PRODUCT, [real, *given, None, bias], {})
+
+
+def _rounded_now(x: Value) -> Value | None:
+    """What a value was before it was rounded by its range as the model runs."""
+    maker = x.producer
+    if maker is None or not is_onnx(maker, "DequantizeLinear") or len(maker.operands()) != 3:
+        return None
+    rounding = maker.operands()[0].producer
+    if rounding is None or not is_onnx(rounding, "DynamicQuantizeLinear"):
+        return None
+    same = [v is w for v, w in zip(maker.operands(), rounding.outputs, strict=True)]
+    (real,) = rounding.operands()
+    is_known = all(same) and real.type is not None and real.rank >= 2 and real.dtype == FLOAT32
+    return real if is_known else None
+
+
 def _replace(
     graph: Graph, last: Node, op: Op, inputs: Sequence[Value | None], attrs: Mapping[str, Any]
 ) -> bool:
@@ -174,4 +223,5 @@ def _replace(
     return True
 
 
+REALS = ("Conv", "MatMul", "Gemm")
 JOINS = {"MatMulInteger": _join_matrices, "ConvInteger": _join_convolution}

@@ -41,19 +41,28 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Schemes of values; `anew` are those by which a fixed result is stored once more."""
+    """Schemes of values; `anew` are those by which a fixed result is stored once more.
+
+    `hybrids` are those of the ops with `floats` whose weights are int8 and whose operand is rounded as
+    they run.
+    """
 
     schemes: Mapping[Value, Scheme]
     anew: Mapping[Value, Scheme]
     floats: Mapping[Node, str]
     remarks: tuple[Remark, ...]
+    hybrids: AbstractSet[Node] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked of the schemes: their type, and the names of nodes that stay in floats."""
+    """What is asked of the schemes: their type, and the names of nodes that stay in floats.
+
+    `hybrid`: products among floats may round their operand as they run.
+    """
 
     dtype: np.dtype = INT8
+    hybrid: bool = False
     keep_float: AbstractSet[str] = frozenset()
 
 
@@ -147,7 +156,10 @@ class _Assigner:
         """Find groups, then one scheme for each."""
         floats = {node: why for node in self.graph.nodes if (why := self.reason(node))}
         floats |= region.normalizers(self.graph)
-        floats |= place(self.graph, floats, self.hidden, self.makers, self.errors).floats
+        placed = place(
+            self.graph, floats, self.hidden, self.makers, self.errors, hybrid=self.asked.hybrid
+        )
+        floats |= placed.floats
         stored = {v for v in self.graph.values() if self.is_stored(v, floats)}
         for node in self.graph.nodes:
             self.join(node, floats, stored)
@@ -164,7 +176,13 @@ class _Assigner:
                 schemes[value] = own
                 if own != scheme:
                     anew[value] = scheme
-        return Assignment(schemes=schemes, anew=anew, floats=floats, remarks=tuple(self.remarks))
+        return Assignment(
+            schemes=schemes,
+            anew=anew,
+            floats=floats,
+            remarks=tuple(self.remarks),
+            hybrids=placed.hybrids,
+        )
 
     def reason(self, node: Node) -> str:
         """Why a node that has to do with floats stays there."""

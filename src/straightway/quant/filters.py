@@ -58,7 +58,7 @@ def store(
     per_channel: bool = True,
     single_scale: AbstractSet[str] = frozenset(),
 ) -> Filters:
-    """Quantize the weights of every op that computes with integers.
+    """Quantize the weights of every op that computes with integers, or rounds its operand as it runs.
 
     Those of the ops `single_scale` have one scale for all channels, whatever `per_channel` says.
     """
@@ -66,12 +66,29 @@ def store(
     remarks: list[Remark] = []
     for node in graph.nodes:
         row = ROWS.get(node.op.name)
-        if row is None or row.quant != "weights" or node in assignment.floats:
+        if row is None or row.quant != "weights":
+            continue
+        if node in assignment.hybrids:
+            found[node] = _hybrid(node, per_channel=per_channel)
+        if node in assignment.floats:
             continue
         by_channel = per_channel and node.op.name not in single_scale
         found[node], said = _filter(node, assignment, per_channel=by_channel)
         remarks += said
     return Filters(by_node=found, remarks=tuple(remarks))
+
+
+def _hybrid(node: Node, *, per_channel: bool) -> Filter:
+    """Weights by their own ranges; the bias stays in floats."""
+    weights, axis = node.operands()[1], output_axis(node)
+    array = np.asarray(weights.const, np.float64)
+    most = np.abs(array).max(tuple(k for k in range(array.ndim) if k != axis), initial=0.0)
+    scale = np.where(most > 0, most, 1.0) / MOST
+    scale = scale if per_channel else np.full_like(scale, most.max(initial=0.0) / MOST or 1.0)
+    quant = _quant(scale, axis if per_channel else None)
+    numbers = np.rint(array / aligned(quant.scale.astype(np.float64), quant, array.ndim))
+    stored = np.clip(numbers, -MOST, MOST).astype(INT8)
+    return Filter(weights=stored, quant=quant, bias=None, bias_quant=quant)
 
 
 def _filter(

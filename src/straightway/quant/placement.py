@@ -7,6 +7,10 @@ sum for the whole graph (`domains`).
     a value v whose rounding costs accuracy has a node of its own, "whole" or "rounded"
       maker of v with integers  ⇒ rounded          (by a value that only this node reads)
       a user of v with integers ⇒ rounded          (by a value that only this node makes)
+
+Where engines have hybrid kernels, a product among floats takes such a one, if it is cheaper: it rounds its
+operand as it runs, by its range at that time, and multiplies with int8 weights. Integers among floats that
+save next to no time are not worth their roundings: they become floats, too.
 """
 
 from collections.abc import Mapping, Set as AbstractSet
@@ -16,6 +20,7 @@ from straightway.domains.problem import Label, Mode, NodeModes, Problem, ValueId
 from straightway.domains.solve import Solution, solve
 from straightway.ir import Graph, Node, Value
 from straightway.quant.edges import FLOAT32, is_op
+from straightway.quant.storage import PRODUCTS, has_kernel
 from straightway.quant.weights import output_axis
 from straightway.tflite.rows import ROWS
 
@@ -27,9 +32,13 @@ WIDER_BYTES = 3
 # In the time in which a core multiplies once with floats rather than with integers, which it does two
 # to four times as fast, it moves a quarter of a byte: about 60 GMAC/s of float32 beside 20 GB/s.
 BYTES_A_MAC = 0.25
+# a part of what floats cost everywhere: islands of integers that save less are none
+LEAST_SAVED = 0.01
 BETWEEN = "its neighbours compute with floats, and conversions would cost more"
 ALLOWED = "the allowed loss leaves no room for its rounding"
 RELATED = "it belongs to ops that compute with floats"
+ISLAND = "among floats, its integers would save less than a hundredth of the time"
+HYBRID = "among floats, it rounds its operand as it runs, and multiplies with int8 weights"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +51,13 @@ class Errors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Nodes that compute with floats beside those that must, and what the solver says of the cut."""
+    """Nodes that compute with floats beside those that must, and what the solver says of the cut.
+
+    `hybrids` are those of them that round their operand as they run.
+    """
 
     floats: Mapping[Node, str]
+    hybrids: frozenset[Node]
     solution: Solution
 
 
@@ -54,11 +67,13 @@ def place(
     hidden: AbstractSet[str],
     makers: Mapping[Node, Node],
     errors: Errors | None = None,
+    *,
+    hybrid: bool = False,
 ) -> Placement:
     """Choose for each op of floats a side at least cost.
 
     `forced` compute with floats; `hidden` names values that vanish, where no border can be; `makers`
-    has the model's node of each op.
+    has the model's node of each op. `hybrid`: the engine has kernels of floats and int8 weights.
     """
     made = _Maker(
         graph=graph,
@@ -66,11 +81,16 @@ def place(
         hidden=hidden,
         related=_related(graph, forced, hidden, makers),
         errors=errors or Errors(),
+        hybrid=hybrid and bool(forced),  # a model without floats stays one
     )
     solution = solve(made.problem())
     chosen = zip(made.nodes, solution.choice, strict=False)  # roundings stand behind the nodes
     found = {node: made.why(node) for node, mode in chosen if node not in forced and mode == 1}
-    return Placement(floats=found, solution=solution)
+    found |= dict.fromkeys(made.islands({*forced, *found}), ISLAND)
+    hybrids = frozenset(node for node in found if made.rounds(node))
+    return Placement(
+        floats=found | dict.fromkeys(hybrids, HYBRID), hybrids=hybrids, solution=solution
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +100,7 @@ class _Maker:
     hidden: AbstractSet[str]
     related: AbstractSet[Node]
     errors: Errors
+    hybrid: bool
     nodes: list[Node] = field(default_factory=list)
     modes: dict[Node, tuple[Mode, ...]] = field(default_factory=dict)
     weights: dict[ValueId, int] = field(default_factory=dict)
@@ -116,7 +137,7 @@ class _Maker:
 
     def sides(self, node: Node) -> tuple[Mode, ...]:
         """With integers, with floats; only the second where it must."""
-        price = 0 if node in self.related else float_price(node)
+        price = self.price(node)
         lost = self.errors.nodes.get(node, 0)
         whole = self.side(node, FLOAT, 2 * price)
         if node in self.forced:
@@ -132,6 +153,52 @@ class _Maker:
         gives |= {("made", v): label for v in _results(node) if v in self.errors.values}
         self.weights |= {key: 0 for key in (*needs, *gives) if isinstance(key, tuple)}
         return Mode(needs=needs, gives=gives, price=price)
+
+    def price(self, node: Node) -> int:
+        """What an op costs more with floats: rounded as they run, where that is cheaper."""
+        if node in self.related:
+            return 0
+        return hybrid_price(node) if self.rounds(node) else float_price(node)
+
+    def rounds(self, node: Node) -> bool:
+        """Whether a product among floats is computed by a hybrid kernel."""
+        if not self.hybrid or not is_op(node, *PRODUCTS) or not has_kernel(node):
+            return False
+        given = [v for v in node.inputs[1:3] if v is not None]
+        return all(v.const is not None for v in given) and hybrid_price(node) < float_price(node)
+
+    def islands(self, floats: AbstractSet[Node]) -> list[Node]:
+        """Ops that are left, in parts that are joined by values, where a part saves next to nothing."""
+        left = [node for node in self.nodes if node not in floats]
+        roots: dict[object, object] = {}
+
+        def root(one: object) -> object:
+            while (above := roots.setdefault(one, one)) is not one:
+                one = above
+            return one
+
+        for node in left:
+            for value in (*_operands(node), *_results(node)):
+                roots[root(value)] = root(node)
+        parts: dict[object, list[Node]] = {}
+        for node in left:
+            parts.setdefault(root(node), []).append(node)
+        least = LEAST_SAVED * sum(float_price(node) for node in self.nodes)
+        return [n for part in parts.values() if self.saved(part, floats) < least for n in part]
+
+    def saved(self, part: list[Node], floats: AbstractSet[Node]) -> int:
+        """What integers save here, less the conversions around them."""
+        values = dict.fromkeys(v for node in part for v in (*_operands(node), *_results(node)))
+        beside = [
+            v
+            for v in values
+            if v.producer is None
+            or v.producer in floats
+            or any(u in floats for u in v.users())
+            or self.graph.is_output(v)
+        ]
+        converted = sum(CONVERTED_BYTES * v.known_type.size for v in beside)
+        return sum(self.price(node) for node in part) - converted
 
     def rounding(self, value: Value) -> NodeModes:
         """Whether a value is stored as integers at all, which costs what its rounding does."""
@@ -163,6 +230,12 @@ def float_price(node: Node) -> int:
     moved = 0 if is_op(node, "RESHAPE") else sum(value.known_type.size for value in values)
     held = sum(v.known_type.size for v in node.operands() if v.const is not None)
     return int(WIDER_BYTES * (moved + held) + BYTES_A_MAC * macs(node))
+
+
+def hybrid_price(node: Node) -> int:
+    """What a product costs more that rounds its operand as it runs and gives floats, in bytes."""
+    operand = node.operands()[0].known_type.size
+    return CONVERTED_BYTES * operand + WIDER_BYTES * node.output.known_type.size
 
 
 def macs(node: Node) -> int:

@@ -146,7 +146,7 @@ class _Maker:
 
     def spell(self, node: Node) -> None:
         """Write an op in ONNX's words."""
-        writer = Writer(self.graph)
+        writer = Writer(self.graph, rounds=self.is_hybrid(node))
         results = spelling.spell(writer, node, self.operands(node))
         for value, result in zip(node.outputs, results, strict=True):
             result.type = value.type
@@ -165,6 +165,8 @@ class _Maker:
                 found.append(None if value is None else self.env[value])
             elif integer and row.quant == "weights" and self.filters is not None:
                 found.append(self.weights(node, place))
+            elif self.is_hybrid(node):
+                found.append(self.weights(node, 1) if place == 1 else self.bias(node, value))
             elif integer and value.dtype == FLOAT32 and self.is_rounded(node, row):
                 found.append(self.constant(value, self.stored_as(node)))
             elif place == 1 and spelling.weights_perm(node):
@@ -175,6 +177,16 @@ class _Maker:
             else:
                 found.append(self.plain(value))
         return found
+
+    def is_hybrid(self, node: Node) -> bool:
+        """Whether an op multiplies int8 weights with what it rounds as it runs."""
+        return self.filters is not None and node in self.assignment.hybrids
+
+    def bias(self, node: Node, value: Value) -> Value:
+        """A bias of floats, with the mean error of the weights in it."""
+        shift = 0.0 if self.filters is None else self.filters.shifts.get(node, 0.0)
+        array = np.asarray(value.const) + np.asarray(shift, np.float32)
+        return edit.constant(self.graph, array, value.name)
 
     def is_rounded(self, node: Node, row: Row) -> bool:
         """Whether constants beside an op's operand are eight bits; what becomes a bias is not."""

@@ -60,7 +60,7 @@ def switched(model: Model) -> Switched:
     """Give each rounding of a rounded model a switch. The model's graph is changed in place."""
     graph = model.graph
     values = {name: value for value, name in model.names.items()}
-    pairs = [node for node in graph.nodes if node.op.name == "DequantizeLinear"]
+    pairs = [node for node in graph.nodes if node.op.name == "DequantizeLinear" and is_fixed(node)]
     places: dict[Rounding, int] = {}
     owners: list[tuple[Node, Rounding]] = []
     for node in pairs:
@@ -79,6 +79,12 @@ def switched(model: Model) -> Switched:
         flag = _flag(graph, switches, places[rounding], flags)
         _switch(graph, node, flag, model.reals)
     return Switched(graph=graph, roundings=tuple(places))
+
+
+def is_fixed(node: Node) -> bool:
+    """Whether a DequantizeLinear has a scale of its own, not one that is found as the model runs."""
+    maker = node.operands()[0].producer
+    return maker is None or maker.op.name != "DynamicQuantizeLinear"
 
 
 def _rounded(x: Value, values: Mapping[str, Value]) -> Value | None:

@@ -20,10 +20,14 @@ FLOAT32 = np.dtype(np.float32)
 
 
 class Writer:
-    """Appends ONNX nodes of one lowered op to a graph."""
+    """Appends ONNX nodes of one lowered op to a graph.
 
-    def __init__(self, graph: Graph) -> None:
+    `rounds`: what weights are multiplied with is rounded by its range as the model runs.
+    """
+
+    def __init__(self, graph: Graph, *, rounds: bool = False) -> None:
         self.graph = graph
+        self.rounds = rounds
         self.like: Node | None = None
 
     def node(self, name: str, inputs: Sequence[Value | None], count: int = 1, **attrs: Any) -> Any:
@@ -35,6 +39,13 @@ class Writer:
         op = onnx_op(name, OPSET)
         edit.append(self.graph, Node(op, inputs, results, attrs, name=label, origins=origins))
         return results[0] if count == 1 else results
+
+    def factor(self, x: Any) -> Any:
+        """What weights are multiplied with."""
+        if not self.rounds:
+            return x
+        found = self.node("DynamicQuantizeLinear", [x], 3)
+        return self.node("DequantizeLinear", found)
 
     def const(self, array: Any, dtype: Any = np.int64) -> Value:
         """Make a constant."""
@@ -214,6 +225,7 @@ def _convolution(w: Writer, node: Node, inputs: list[Value]) -> Any:
     steps = _steps(node)
     if steps["auto_pad"] == "SAME_UPPER" and max(steps["dilations"]) > 1:
         steps |= {"auto_pad": "NOTSET", "pads": _same(node)}
+    inputs = [w.factor(inputs[0]), *inputs[1:]]
     return w.node("Conv", inputs, group=x.shape[1] // weights.shape[1], **steps)
 
 
@@ -283,10 +295,10 @@ def _linear(w: Writer, node: Node, inputs: list[Value]) -> Any:
     x, weights, bias = [*inputs, None][:3]
     axis, rank = node.attrs["axis"], node.operands()[0].rank
     if rank == 2 and axis == 1 and bias is not None:
-        return w.node("Gemm", [x, weights, bias])
+        return w.node("Gemm", [w.factor(x), weights, bias])
     order = (*(k for k in range(rank) if k != axis), axis)
     moved = x if axis == rank - 1 else w.node("Transpose", [x], perm=order)
-    product = w.node("MatMul", [moved, weights])
+    product = w.node("MatMul", [w.factor(moved), weights])
     if bias is not None:
         product = w.node("Add", [product, bias])
     if axis == rank - 1:

@@ -41,7 +41,7 @@ def _store(graph: Graph) -> int:
             continue
         if quant.dynamic and not is_op(node, "FULLY_CONNECTED"):
             node.attrs["rounds"] = True
-        if is_hybrid(node) and _has_kernel(node) and not weights.fault(node):
+        if is_hybrid(node) and has_kernel(node) and not weights.fault(node):
             made = edit.constant(graph, whole_numbers(value, quant).astype(INT8), value.name)
             made.quant = quant
             edit.set_input(node, 1, made)
@@ -49,7 +49,7 @@ def _store(graph: Graph) -> int:
     return count
 
 
-def _has_kernel(node: Node) -> bool:
+def has_kernel(node: Node) -> bool:
     """Whether XNNPACK's delegate takes int8 weights beside floats: not of grouped convolutions."""
     x, filters = node.operands()[:2]
     return is_op(node, "FULLY_CONNECTED") or (
