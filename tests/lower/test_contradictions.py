@@ -157,6 +157,18 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
             "by ONNX's shape function",
         ),
         ("Split", case(input=(2, 4), axis=1, num_outputs=6, outputs=6, opset=18), "no result is"),
+        ("Einsum", case(inputs=[(2, 3), (5, 4)], equation="bi,bj->bij"), "'b' is one size"),
+        (
+            "RNN",
+            case(
+                x=(2, 1, 3),
+                w=np.ones((1, 4, 3), F4),
+                r=np.ones((1, 4, 4), F4),
+                clip=-1.0,
+                hidden_size=4,
+            ),
+            "both sides of zero",
+        ),
         ("MelWeightMatrix", mel(sample_rate=np.array(0)), "has no mels"),
         ("MelWeightMatrix", mel(upper_edge_hertz=np.array(1e30, F4)), "not among those"),
         (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from straightway.errors import NotYet
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.broadcast import spread
 from straightway.lower.builder import Builder
@@ -123,7 +123,10 @@ def _spread(g: Builder, parts: list[Part]) -> list[Part]:
     sizes: dict[str, int] = {}
     for x, labels in parts:
         for label, size in zip(labels, x.shape, strict=True):
-            sizes[label] = size if sizes.get(label, 1) == 1 else sizes[label]
+            known = sizes.setdefault(label, size)
+            if 1 not in (known, size) and known != size:
+                raise InvalidModel(f"'{label}' is one size; got {known} and {size}")
+            sizes[label] = size if known == 1 else known
     return [(spread(g, x, tuple(sizes[c] for c in labels)), labels) for x, labels in parts]
 
 

@@ -52,6 +52,8 @@ class Options:
             raise InvalidModel(
                 f"there are {len(usual)} activations a direction; got {list(self.activations)}"
             )
+        if self.clip is not None and self.clip < 0:
+            raise InvalidModel(f"clip bounds on both sides of zero; got {self.clip}")
         found = read(names, self.activation_alpha, self.activation_beta, self.clip)
         return [tuple(found[k : k + len(usual)]) for k in range(0, len(found), len(usual))]
 
