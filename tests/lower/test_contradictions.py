@@ -235,6 +235,18 @@ def test_a_contradiction_is_named(op: str, given: Case, text: str, tmp_path: Pat
             case(data=(2, 2), indices=run(np.zeros((2, 3)), np.int64), updates=(2, 3), axis=1),
             "no one defines",
         ),
+        (
+            "Attention",
+            case(
+                q=HEADS,
+                k=HEADS,
+                v=HEADS,
+                attn_mask=np.eye(3, dtype=np.int64),
+                nonpad_kv_seqlen=run([2, 3], np.int64),
+                opset=24,
+            ),
+            "cast the mask",
+        ),
     ],
 )
 def test_what_engines_disagree_on_is_refused(
@@ -368,6 +380,14 @@ def test_the_evaluator_is_not_asked_for_a_loop_without_a_condition(tmp_path: Pat
     loop = case(M=run(3, np.int64), cond=None, v_initial=[(2,)], body=body)
     with pytest.raises(ValueError, match="no turn"):
         Evaluator(saved("Loop", loop, tmp_path))
+
+
+def test_weights_for_another_size(tmp_path: Path) -> None:
+    asked = case(x=(2, 3, 5), weights=np.ones((4, 12), F4), bias=None, num_heads=2)
+    path = tmp_path / "m.onnx"
+    onnx.save(build(LOWERINGS["com.microsoft", "Attention"], asked).model, path)
+    with pytest.raises(InvalidModel, match="factors do not fit"):
+        translate(read(path))
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])

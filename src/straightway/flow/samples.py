@@ -153,6 +153,8 @@ def refuse_squeezed(declared: Graph, symbols: Symbols, samples: Sequence[Sizes])
         return
     batch = {s: 1 for s, uses in symbols.items() if is_batch(uses)}
     ranks = _ranks(declared, symbols, samples[0])
+    if not ranks:  # they squeeze constants
+        return
     for ones in (dict.fromkeys(symbols, 1), {**samples[0], **batch}):
         if _ranks(declared, symbols, ones) not in ([], ranks):
             named = ", ".join(symbol for symbol, size in ones.items() if size == 1)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.broadcast import fits
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
-from straightway.lower.integers import INT32, non_negative
+from straightway.lower.integers import INT32, is_integer, non_negative
 from straightway.lower.matrix import product
 from straightway.lower.selection import join, part
 from straightway.lower.softmax import soft
@@ -166,6 +166,12 @@ def attention(  # noqa: PLR0917 - the signature is the schema
         scores = g.MUL(g.TANH(g.MUL(scores, 1 / softcap)), softcap)
     stages.append(scores)
     allowed = seen_keys(g, scores, window, past if nonpad_kv_seqlen is None else nonpad_kv_seqlen)
+    if mask is not None and is_integer(mask) and nonpad_kv_seqlen is not None:
+        raise NotYet(
+            "what a mask of whole numbers is beside nonpad_kv_seqlen, ONNX's reference and ONNX Runtime "
+            "disagree on",
+            remedy="cast the mask to float32",
+        )
     if mask is not None and mask.dtype != np.bool_:
         mask = g.cast(mask, scores.dtype)
     scores = masked(g, scores, mask, allowed)

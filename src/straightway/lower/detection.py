@@ -34,6 +34,11 @@ LARGEST_BELOW_1 = 1 - 2.0**-23
     "NonMaxSuppression",
     needs=[
         need(
+            lambda boxes, scores: 0 not in (*boxes.shape, *scores.shape),
+            "there must be boxes and classes; got {boxes.type}, {scores.type}",
+            possible=True,
+        ),
+        need(
             lambda max_output_boxes_per_class: (
                 min(known_ints(max_output_boxes_per_class) or (1,), default=0) > 0
             ),
@@ -85,6 +90,11 @@ LARGEST_BELOW_1 = 1 - 2.0**-23
     ],
     refuses=[
         case(boxes=run(CORNERS), scores=run(SCORES), max_output_boxes_per_class=np.array([0])),
+        case(
+            boxes=run(CORNERS),
+            scores=run(SCORES[:, :0]),
+            max_output_boxes_per_class=np.array([1]),
+        ),
         case(
             boxes=run(CORNERS),
             scores=run(SCORES),

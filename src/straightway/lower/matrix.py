@@ -70,7 +70,9 @@ def of_matrices(
 
 
 def product(g: Builder, a: Value, b: Value) -> Value:
-    """Multiply [batch…, M, K] with [batch…, K, N]."""
+    """Multiply [batch…, M, K] with [batch…, K, N]; Gemm's shape function looks at the ranks only."""
+    if a.shape[-1] != b.shape[-2]:
+        raise InvalidModel(f"the factors do not fit together; got {a.type} and {b.type}")
     if is_integer(a):
         return _whole_product(g, a, b)
     if b.const is not None and math.prod(b.shape[:-2]) == 1 and b.rank <= a.rank:
@@ -95,6 +97,8 @@ def linear(
     rounds: bool = False,
 ) -> Value:
     """Multiply dimension `axis` with constant weights [M, K]; `rounds`: `x` is rounded as it runs."""
+    if x.shape[axis] != weights.shape[1]:
+        raise InvalidModel(f"the factors do not fit together; got {x.type} and {weights.type}")
     attrs = {"asymmetric_inputs": True} if rounds else {}
     return g.FULLY_CONNECTED(x, weights, bias, axis=axis, **attrs)
 
@@ -172,8 +176,6 @@ def gemm(
     """Factors go into constant weights and biases; what does not fit there is multiplied and added."""
     rows = g.transpose(a, (1, 0)) if transA else a
     columns = g.transpose(b, (1, 0)) if transB else b
-    if rows.shape[1] != columns.shape[0]:  # ONNX's shape function looks at the ranks only
-        raise InvalidModel(f"the factors do not fit together; got {rows.type} and {columns.type}")
     bias = None if c is None or beta == 0 else scaled(g, c, beta)
     if is_integer(a):
         result = scaled(g, product(g, rows, columns), alpha)

@@ -16,6 +16,7 @@ from straightway.lower.declare import case, lower, need, run
 from straightway.lower.integers import INT32
 from straightway.lower.matrix import product
 from straightway.lower.selection import part
+from straightway.lower.tables import refuse_large_table
 
 FLOAT = np.dtype(np.float32)
 CUBIC = -0.75
@@ -361,6 +362,8 @@ def roi_align(
     half = node.op.version >= MOVED and coordinate_transformation_mode == "half_pixel"
     scaled = g.SUB(g.MUL(rois, pool.spatial_scale), 0.5 if half else 0.0)
     counts = (pool.output_height, pool.output_width)
+    taps = 2 * pool.sampling_ratio
+    refuse_large_table("what a box is pooled from", *(count * taps for count in counts))
     axes = [
         _inside_boxes(g, scaled, 1 - axis, (x.shape[2 + axis], counts[axis]), (pool, half))
         for axis in range(2)
@@ -373,7 +376,6 @@ def roi_align(
         g.reshape(columns, (count, 1, *columns.shape[1:], 1)),
     )
     values = g.MUL(pixels, weights)
-    taps = 2 * pool.sampling_ratio
     split = g.reshape(values, (count, counts[0], taps, counts[1], taps, x.shape[1]))
     if pool.mode == "max":
         pooled = g.REDUCE_MAX(split, axes=(2, 4), keep_dims=False)
