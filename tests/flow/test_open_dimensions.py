@@ -14,7 +14,10 @@ from straightway.domains.sizes import Open, are_independent, explain
 from straightway.flow.convert import Request
 from straightway.flow.deploy import deploy
 from straightway.flow.inspect import inspect
+from straightway.flow.possible import forced
 from straightway.flow.samples import ladders
+from straightway.flow.translate import read
+from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Value, tensor_type
 
 
@@ -347,3 +350,17 @@ def test_sizes_are_explained_by_three_samples():
     assert explain((14, 33, 65), opens).at({rows: 3, columns: 4}) == 12
     assert explain((10, 15, 19), opens).at({rows: 3, columns: 4}) == 8
     assert explain((4, 9, 25), opens) is None
+
+
+def test_sizes_that_change_together_are_not_taken_for_the_only_ones(tmp_path):
+    """Rows of three inputs at different places are one size, which no name says; the columns are 5."""
+    nodes = [
+        helper.make_node("MatMul", ["b", "w"], ["bw"]),
+        helper.make_node("MatMul", ["a", "bw"], ["abw"]),
+        helper.make_node("MatMul", ["c", "bw"], ["cbw"]),
+        helper.make_node("Add", ["abw", "cbw"], ["y"]),
+    ]
+    inputs = {"a": [4, None], "b": [None, None], "c": [1, 4, None]}
+    path = save(tmp_path / "m.onnx", nodes, inputs, ["y"], {"w": floats(5, 3)})
+    declared = read(path, ShapeRequest(keep_open=True))
+    assert forced(declared, open_dims(declared)) == {"b:1": 5}

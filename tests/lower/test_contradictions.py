@@ -266,6 +266,16 @@ def test_what_engines_disagree_on_is_refused(
         ("Swish", case(x=(2, 3), alpha=1e30, opset=24)),
         ("Resize", case(x=(2, 3), sizes=np.array([[2], [5]]), mode="linear")),
         ("Sign", case(input=run([[0, 3]], np.uint32))),
+        (
+            "Slice",
+            case(
+                data=(2, 7),
+                starts=np.array([-(2**31)]),
+                ends=np.array([-100]),
+                axes=np.array([1]),
+                steps=np.array([-1]),
+            ),
+        ),
         ("Pad", case(data=(2, 3), pads=(0, 1, 0, 1), value=float("-inf"), opset=10)),
         ("Pow", case(x=run([[3, 5]], np.int32), y=np.array(8, np.int32))),
         ("Pow", case(x=np.array([[2, 3]], np.int32), y=run([[3], [2]], np.int32))),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from straightway.flow import counted
 from straightway.flow.samples import CONTRADICTIONS, Shapes, Symbols, filled
@@ -84,8 +85,10 @@ def forced(declared: Graph, symbols: Symbols) -> dict[str, int]:
         others = ({s: change(sizes[s]) for s in names} for change in CHANGES)
         return any(_possible(declared, filled(declared, symbols, sizes | o)) for o in others)
 
-    alone = [symbol for symbol in symbols if not changes(symbol)]
-    return {s: sizes[s] for s in alone if not any(changes(s, t) for t in alone if t != s)}
+    alone = frozenset(symbol for symbol in symbols if not changes(symbol))
+    together = {alone, *(alone - {s} for s in alone), *map(frozenset, combinations(alone, 2))}
+    free = [group for group in together if len(group) > 1 and changes(*group)]
+    return {s: sizes[s] for s in symbols if s in alone.difference(*free)}
 
 
 CHANGES: tuple[Callable[[int], int], ...] = (lambda n: n + 1, lambda n: 2 * n, lambda n: 3 * n)

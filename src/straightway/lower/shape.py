@@ -204,6 +204,14 @@ def _clamps(g: Builder, x: Value, axis: int, box: slice) -> bool:
     return box.step > 0 and (box.start < 0 or not (to_the_end or box.stop < 0))
 
 
+def _places(size: int, box: slice | None) -> range:
+    """What is taken of an axis: Python's slice, but backwards from far before the first that one."""
+    if box is None:
+        return range(size)
+    start = max(box.start, -size) if box.step < 0 else box.start
+    return range(size)[start : box.stop : box.step]
+
+
 def _sliced(g: Builder, x: Value, given: Sequence[Axes]) -> Value:
     starts, ends, axes, steps = given
     steps = steps or (1,) * len(starts)
@@ -215,7 +223,7 @@ def _sliced(g: Builder, x: Value, given: Sequence[Axes]) -> Value:
     if clamped:
         x = bounded(g, x, clamped)
         asked = {axis: box for axis, box in asked.items() if axis not in clamped}
-    places = [range(size)[asked.get(k, slice(None))] for k, size in enumerate(x.shape)]
+    places = [_places(size, asked.get(k)) for k, size in enumerate(x.shape)]
     if any(not place for place in places):
         return g.const(np.zeros([len(place) for place in places], x.dtype))
     near = [abs(place.step) == 1 or len(place) == 1 for place in places]

@@ -90,7 +90,10 @@ def slice_(
     axes: Numbers | None = None,
     steps: Numbers | None = None,
 ) -> Result:
-    """Python's own slices: ONNX took its rules for negative and too large bounds from them."""
+    """Python's own slices: ONNX took its rules for negative and too large bounds from them.
+
+    But it clamps a start far before the first element to that one, backwards, too.
+    """
     first, last = integers(starts) or (), integers(ends) or ()
     along = integers(axes) or tuple(range(len(first)))
     by = integers(steps) or (1,) * len(first)
@@ -98,7 +101,8 @@ def slice_(
     for axis, start, end, step in zip(along, first, last, by, strict=True):
         # an end before the first element is Python's None, not a count from the end
         before = step < 0 and end < -x.shape[axis]
-        index[axis] = slice(start, None if before else end, step)
+        first_place = max(start, -x.shape[axis]) if step < 0 else start
+        index[axis] = slice(first_place, None if before else end, step)
     return np.ascontiguousarray(x[tuple(index)]).reshape(x[tuple(index)].shape)
 
 
