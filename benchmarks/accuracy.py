@@ -1,4 +1,6 @@
-"""What int8 costs on real tasks: words read, files told apart, digits. Part of `make bench-int8`.
+"""What int8 costs on real tasks (words read, files told apart, digits), and what quantizing costs.
+
+Part of `make bench-int8`.
 
     python benchmarks/accuracy.py [--pages 25] [--files 320] [--cache out/bench]
 
@@ -8,6 +10,8 @@ benchmarks/results/accuracy.json.
 
 import argparse
 import json
+import os
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,8 +23,10 @@ from rich.table import Table
 
 import corpus
 import int8_page
+import pictures
 import straightway
 import tasks
+from costs import cost
 from int8 import feeds_of, real
 from straightway.flow.candidate import describe
 from straightway.run import litert, ort
@@ -29,6 +35,8 @@ from straightway.run.process import Child
 Arrays = Mapping[str, np.ndarray]
 PAGE_SHAPE = (1, 3, *tasks.PAGE)
 CALIBRATION = 60
+# of which quantizing is timed, and with how many samples, of which so many differ
+TIMED, MANY, DIFFERENT = "nudenet_yolov8n", 500, 50
 
 
 class Int8:
@@ -122,6 +130,30 @@ def digits(child: Child, cache: Path) -> dict[str, float]:
     return {"float": accuracy(exact), "int8": accuracy(eight), "count": len(task.labels)}
 
 
+def calibration(cache: Path) -> dict[str, float]:
+    """CPU seconds of `straightway quantize` on one core, with many samples of a model of 12 MB."""
+    folder = cache / "samples"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    given = pictures.drawn(TIMED, DIFFERENT, calibration=True)
+    for number, arrays in enumerate(given):
+        (array,) = arrays.values()
+        np.save(folder / f"{number}.npy", array)
+        for again in range(number + DIFFERENT, MANY, DIFFERENT):
+            os.link(folder / f"{number}.npy", folder / f"{again}.npy")
+    entry = next(e for e in corpus.entries() if e.name == TIMED)
+    command: list[str | Path] = ["taskset", "-c", "0"] if shutil.which("taskset") else []
+    command += [sys.executable, "-m", "straightway", "quantize", corpus.find(entry, cache)]
+    command += ["--calibration", folder, "-o", cache / "timed.onnx"]
+    for name, dims in entry.shapes.items():
+        command += ["--shape", f"{name}={','.join(map(str, dims))}"]
+    spent = cost(command)
+    shutil.rmtree(folder)
+    if spent.returncode:
+        raise RuntimeError(spent.tail)
+    return {"cpu_s": spent.cpu_s, "peak_bytes": spent.peak_bytes, "count": MANY}
+
+
 def main() -> int:
     """Run the tasks, print, and write."""
     parser = argparse.ArgumentParser()
@@ -135,6 +167,7 @@ def main() -> int:
             "digits": digits(child, options.cache),
             "words": reading(child, options.pages, options.cache),
             "files": files(child, options.files, options.cache),
+            "calibration": calibration(options.cache),
         }
     results = Path(__file__).with_name("results") / "accuracy.json"
     results.parent.mkdir(exist_ok=True)

@@ -1,10 +1,11 @@
 """`make bench-int8`: int8 by straightway, by onnxruntime's quantizer and by onnx2tf, in one run.
 
-    python benchmarks/int8.py [--models a,b] [--samples 100] [--no-rival] [--no-race]
+    python benchmarks/int8.py [--models a,b] [--samples 100] [--no-rival] [--no-race | --race-only]
 
 Each gets the same calibration data; what onnxruntime writes is converted by straightway. Where ours
 keeps nodes in floats, onnxruntime also quantizes once with the same nodes left out. Prints tables and
-writes benchmarks/results/int8.json and, for all models, docs/int8.md.
+writes benchmarks/results/int8.json and, once it has all models, docs/int8.md. Models that are not asked
+for stay in both as they were. `--race-only` times the files of an earlier run, on a quiet machine.
 """
 
 import argparse
@@ -42,6 +43,8 @@ EVALUATION = 24
 PER_CHANNEL_SINCE = 13
 RACES = 3
 BORDERS = ("QUANTIZE", "DEQUANTIZE")
+PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+PER_TENSOR = "per-tensor"
 RIVAL_TIMEOUT_S = 900
 RESULTS = Path(__file__).with_name("results") / "int8.json"
 
@@ -52,10 +55,12 @@ class File:
 
     label: str
     note: str = ""
+    path: str = ""
     sqnr_db: float = float("nan")
     ops: int = 0
     borders: int = 0
     float_ops: int = 0
+    hybrid_ops: int = 0
     partitions: int = 0
     outside: dict[str, int] = field(default_factory=dict)
     size_bytes: int = 0
@@ -64,10 +69,11 @@ class File:
 
 @dataclass(slots=True, kw_only=True)
 class Model:
-    """All files of one model; `micro` and `vela` are about ours."""
+    """All files of one model; `floats` (nodes by reason), `micro` and `vela` are about ours."""
 
     name: str
     files: list[File]
+    floats: dict[str, int] = field(default_factory=dict)
     micro: str = ""
     vela: str = ""
 
@@ -96,14 +102,14 @@ def own(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path) 
     """Quantize and convert by straightway."""
     made = folder / "own.onnx"
     found = straightway.quantize(model, made, calibration=lambda: iter(data), shapes=entry.shapes)
-    (folder / "floats.json").write_text(json.dumps(list(found.floats)))
+    (folder / "floats.json").write_text(json.dumps(dict(found.floats)))
     straightway.convert(made, folder / "own.tflite", verify=False)
     return folder / "own.tflite"
 
 
 def same(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path) -> Path:
     """Quantize by onnxruntime, and leave in floats what straightway did."""
-    floats = json.loads((folder / "floats.json").read_text())
+    floats = list(json.loads((folder / "floats.json").read_text()))
     if not floats:
         raise rivals.NotMeasured(NO_FLOATS)
     return peer(model, entry, data, folder, floats)
@@ -116,7 +122,25 @@ def peer(
     folder: Path,
     floats: Sequence[str] = (),
 ) -> Path:
-    """Quantize by onnxruntime's static quantizer (QDQ, per channel), convert by straightway."""
+    """Quantize by onnxruntime's static quantizer (QDQ, per channel), convert by straightway.
+
+    Per tensor where the model that it writes per channel is invalid.
+    """
+    try:
+        return _peer(model, entry, data, folder, floats)
+    except StraightwayError:
+        return _peer(model, entry, data, folder, floats, per_channel=False)
+
+
+def _peer(
+    model: Path,
+    entry: corpus.Entry,
+    data: Sequence[Arrays],
+    folder: Path,
+    floats: Sequence[str],
+    *,
+    per_channel: bool = True,
+) -> Path:
     from onnxruntime import quantization as q  # noqa: PLC0415 - slow to import
     from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415
 
@@ -128,11 +152,11 @@ def peer(
             return next(self.left, None)
 
     fixed = fixed_copy(model, entry, folder / "fixed.onnx")
-    name = "same" if floats else "peer"
+    name = f"{'same' if floats else 'peer'}{'' if per_channel else PER_TENSOR}"
     prepared, made = folder / "prepared.onnx", folder / f"{name}.onnx"
     quant_pre_process(str(fixed), str(prepared), skip_symbolic_shape=True)
     q.quantize_static(
-        str(prepared), str(made), Reader(), quant_format=q.QuantFormat.QDQ, per_channel=True,
+        str(prepared), str(made), Reader(), quant_format=q.QuantFormat.QDQ, per_channel=per_channel,
         activation_type=q.QuantType.QInt8, weight_type=q.QuantType.QInt8,
         nodes_to_exclude=list(floats),
         # without the last it stops at a bias of one element (qdq_quantizer.py:490, version 1.32)
@@ -169,11 +193,25 @@ def fixed_copy(model: Path, entry: corpus.Entry, target: Path) -> Path:
 def onnx2tf(
     rival: rivals.Rival, model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path
 ) -> Path:
-    """Quantize by onnx2tf with the same data."""
+    """Quantize by onnx2tf with the same data; per tensor where it can't by channel."""
+    try:
+        return _onnx2tf(rival, model, entry, data, folder, "per-channel")
+    except rivals.NotMeasured:
+        return _onnx2tf(rival, model, entry, data, folder, PER_TENSOR)
+
+
+def _onnx2tf(  # noqa: PLR0917 - as above, and how
+    rival: rivals.Rival,
+    model: Path,
+    entry: corpus.Entry,
+    data: Sequence[Arrays],
+    folder: Path,
+    kind: str,
+) -> Path:
     copy = Path(shutil.copy(model, folder / "model.onnx"))
-    command: list[str | Path] = [rival.programs / "onnx2tf", "-i", copy, "-o", folder / "out"]
+    command: list[str | Path] = [rival.programs / "onnx2tf", "-i", copy, "-o", folder / kind]
     command += ["-ois", *(f"{n}:{','.join(map(str, d))}" for n, d in entry.shapes.items())]
-    command += ["-oiqt", "-qt", "per-channel"]
+    command += ["-oiqt", "-qt", kind]
     for name in entry.shapes:
         array = np.concatenate([one[name] for one in data])
         if array.ndim == 4 and array.shape[1] in (1, 3):
@@ -187,10 +225,12 @@ def onnx2tf(
         command, capture_output=True, text=True, timeout=RIVAL_TIMEOUT_S, check=False,
         env={"PATH": path, "HOME": str(Path.home()), "TF_CPP_MIN_LOG_LEVEL": "3"},
     )  # fmt: skip
-    found = sorted((folder / "out").glob("*full_integer_quant.tflite"))
+    found = sorted((folder / kind).glob("*full_integer_quant.tflite"))
     found = [one for one in found if "int16" not in one.name]
     if not found:
-        raise rivals.NotMeasured(f"exit code {ran.returncode}: {(ran.stdout + ran.stderr)[-200:]}")
+        said = (ran.stdout + ran.stderr).splitlines()
+        errors = [line.strip() for line in said if "Error: " in line] or [""]
+        raise rivals.NotMeasured(f"exit code {ran.returncode}: {errors[0][-300:]}")
     return found[0]
 
 
@@ -222,7 +262,10 @@ def examine(file: File, path: Path, child: Child, data: Sequence[Arrays], want: 
         got += matched(outputs, want[len(got) : len(got) + len(outputs)])
     file.sqnr_db = sqnr_db(want, got)
     file.ops, file.borders = len(ran.ops), inner_borders(main)
-    file.float_ops = sum(_is_float(op, main) for op in main.operators)
+    file.hybrid_ops = sum(_is_hybrid(op, main) for op in main.operators)
+    file.float_ops = sum(_is_float(op, main) for op in main.operators) - file.hybrid_ops
+    file.path = str(path)
+    file.note = "per tensor" if PER_TENSOR in str(path) else ""
     file.partitions = len(ran.placement.partitions)
     file.outside = dict(Counter(ran.ops[index].kind for index in ran.placement.outside))
     file.size_bytes = path.stat().st_size
@@ -231,6 +274,12 @@ def examine(file: File, path: Path, child: Child, data: Sequence[Arrays], want: 
 def _is_float(op: OperatorEntry, main: Subgraph) -> bool:
     kinds = {np.dtype(main.tensors[i].dtype).kind for i in op.outputs}
     return kinds == {"f"} and op.kind not in BORDERS
+
+
+def _is_hybrid(op: OperatorEntry, main: Subgraph) -> bool:
+    """Whether an op of floats multiplies with int8 weights."""
+    weights = [main.tensors[i].dtype for i in op.inputs[1:2] if i >= 0]
+    return _is_float(op, main) and op.kind in PRODUCTS and np.dtype(np.int8) in weights
 
 
 def inner_borders(main: Subgraph) -> int:
@@ -284,9 +333,9 @@ def measure(entry: corpus.Entry, model: Path, options: argparse.Namespace, folde
                 paths.pop(label, None)
         if OURS in paths:
             devices(result, paths[OURS], child, data)
+            reasons = json.loads((folder / "floats.json").read_text())
+            result.floats = dict(Counter(reasons.values()))
     result.files = [one for one in result.files if NO_FLOATS not in one.note]
-    if options.race:
-        race(result, paths, data[0])
     return result
 
 
@@ -314,8 +363,10 @@ def _gap(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max(initial=0))
 
 
-def race(result: Model, paths: Mapping[str, Path], arrays: Arrays) -> None:
+def race(result: Model) -> None:
     """Time all files in turns, several times in processes of their own."""
+    (arrays,) = pictures.drawn(result.name, 1, calibration=False)
+    paths = {one.label: Path(one.path) for one in result.files if one.ops}
     labels = list(paths)
     entrants = [
         Entrant(
@@ -369,30 +420,44 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--no-rival", action="store_true")
     parser.add_argument("--no-race", dest="race", action="store_false")
+    parser.add_argument("--race-only", action="store_true")
     parser.add_argument("--cache", type=Path, default=Path("out/bench"))
     options = parser.parse_args()
     console = Console(stderr=True)
     options.rival = None
-    if not options.no_rival:
+    if not options.no_rival and not options.race_only:
         try:
             options.rival = rivals.prepare(options.cache)
         except rivals.NotMeasured as error:
             console.print(str(error))
     names = options.models.split(",") if options.models else list(pictures.SOURCES)
-    models = []
+    kept = earlier()
     for entry in corpus.entries():
-        if entry.name in names:
+        if entry.name not in names:
+            continue
+        console.print(entry.name)
+        if not options.race_only:
             folder = options.cache / "int8" / entry.name
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            console.print(entry.name)
-            models.append(measure(entry, corpus.find(entry, options.cache), options, folder))
-            RESULTS.parent.mkdir(exist_ok=True)
-            RESULTS.write_text(json.dumps([asdict(model) for model in models], indent=1) + "\n")
-    if not options.models:
+            path = corpus.find(entry, options.cache)
+            kept[entry.name] = measure(entry, path, options, folder)
+        if options.race and entry.name in kept:
+            race(kept[entry.name])
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps([asdict(one) for one in kept.values()], indent=1) + "\n")
+    models = [kept[name] for name in pictures.SOURCES if name in kept]
+    if len(models) == len(pictures.SOURCES):
         int8_page.write([asdict(model) for model in models], options.samples)
-    show(models, Console(width=150))
+    show([one for one in models if one.name in names], Console(width=150))
     return 0
+
+
+def earlier() -> dict[str, Model]:
+    """What earlier runs found, by model."""
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    models = [Model(**{**one, "files": [File(**file) for file in one["files"]]}) for one in found]
+    return {model.name: model for model in models}
 
 
 if __name__ == "__main__":
