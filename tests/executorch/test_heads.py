@@ -11,7 +11,7 @@ from torch.nn import functional  # noqa: E402
 from straightway.executorch.capture import capture  # noqa: E402
 from straightway.executorch.exported import Recipe, export  # noqa: E402
 from straightway.executorch.model import made  # noqa: E402
-from straightway.executorch.rewrites import heads, layer_norm, permutes  # noqa: E402
+from straightway.executorch.rewrites import attention, heads, layer_norm, permutes, projections  # noqa: E402
 from straightway.executorch.rewrites.scene import rewritten  # noqa: E402
 from straightway.flow.export import compared  # noqa: E402
 from straightway.run.process import Child  # noqa: E402
@@ -80,6 +80,8 @@ def test_each_head_has_weights_of_its_own(factory):
     model = made("heads", factory)
     done = export(model, Recipe(rewrites=(heads.REWRITE, permutes.REWRITE)))
     assert done.changes[0].rewrite == "heads"
+    left = rewritten(capture(model), [heads.REWRITE, projections.REWRITE, attention.REWRITE])[1]
+    assert {change.rewrite for change in left} == {"heads"}
     assert done.lowered.map.transposes == 0
     assert len(done.lowered.map.delegates) == 1
     with Child() as child:

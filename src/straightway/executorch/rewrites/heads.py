@@ -52,7 +52,9 @@ def _apply(scene: Scene) -> Iterator[Change]:
         text = f"{shape[1]} heads, each from weights of its own, without moving any"
         change = scene.changed(_NAME, node, text)
         known = [part for part in parts if part is not None]
+        last = end.all_input_nodes[0]
         scene.replace(end, _Heads(scene, end, node, known).written(scene.shape(end) or ()))
+        scene.drop(last)  # what took heads apart is no place for other rewrites
         yield change
 
 

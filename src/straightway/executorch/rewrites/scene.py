@@ -118,6 +118,19 @@ class Scene:
         old.replace_all_uses_with(new)
         self.graph.erase_node(old)
 
+    def drop(self, node: torch.fx.Node) -> None:
+        """Take away a call that nobody reads, and those that only it read.
+
+        torch keeps some that it takes for random, attention among them.
+        """
+        waiting, gone = [node], set()
+        while waiting:
+            one = waiting.pop()
+            if one.op == "call_function" and not one.users and one not in gone:
+                waiting += one.all_input_nodes
+                gone.add(one)
+                self.graph.erase_node(one)
+
     def changed(self, rewrite: str, node: torch.fx.Node, text: str) -> Change:
         """What to tell of a node, before it is erased."""
         return Change(rewrite=rewrite, node=node.name, source=source_of(node), text=text)
