@@ -141,6 +141,8 @@ def has_whole_power(x: Value, y: Value) -> bool:
         case(x=(2, 3, 5), y=np.array(2, np.float32)),
         case(x=(2, 3, 5), y=np.array([3], np.int64)),
         case(x=(2, 3, 5), y=np.array(1, np.float32)),
+        case(x=run([[0.9, 1.5]]), y=np.array([[100], [-70]])),
+        case(x=run([[0.9, 1.5]]), y=run([[100], [-70]], np.int64)),
         case(x=(2, 3, 5), y=np.array(-1, np.float32)),
         case(x=run([[0.25, 2.0, 9.0]]), y=np.array(0.5, np.float32)),
         case(x=run([[0.25, 2.0, 9.0]]), y=np.array(-0.5, np.float32)),
@@ -198,12 +200,14 @@ def _whole_exponent(g: Builder, y: Value) -> Value:
 
 
 def _plain_power(g: Builder, x: Value, y: Value) -> Value:
+    if not is_integer(x):
+        return g.POW(x, converted(g, y, x.dtype))
     if x.dtype != INT64 and y.dtype == INT64 and (y.const is None or (abs(y.const) > BITS).any()):
         return g.cast(_long_power(g, g.cast(x, INT64), y), x.dtype)
     exponent = converted(g, y, x.dtype)
     if x.dtype == INT64:
         return _long_power(g, x, exponent)
-    if not is_integer(x) or (y.const is not None and (y.const >= 0).all()):
+    if y.const is not None and (y.const >= 0).all():
         return g.POW(x, exponent)
     return _whole_power(g, x, exponent)
 

@@ -314,6 +314,8 @@ def conv(
     out: list[TensorType],
 ) -> Value:
     """One group is CONV_2D, one input channel a group DEPTHWISE_CONV_2D, groups CONV_2D again."""
+    if w.rank != x.rank:
+        raise InvalidModel(f"filters have as many dimensions as {x.type}; got {w.type}")
     win.check_weights(x, w, b, (w.shape[1] * win.group, w.shape[0]))
     spans = win.spans(x.shape[2:], w.shape[2:], out[0].dims[2:])
     bias = no_bias(g, x, w.shape[0]) if b is None else b
