@@ -126,6 +126,17 @@ def test_convert_prints_what_was_done(run, folder, tmp_path):
     assert not result.stderr
 
 
+def test_convert_says_which_dimensions_have_one_size_only(run, tmp_path):
+    weights = {"w": np.ones((3, 2), np.float32)}
+    one = model(
+        [node("MatMul", "x w", "y")], [tensor("x", ["N", "K"])], [tensor("y", None)], weights
+    )
+    path = save(one, tmp_path / "m.onnx")
+    printed = run("convert", path, "-o", tmp_path / "m.tflite").stdout.splitlines()
+    assert "N stay open: each set has other sizes" in printed
+    assert "K is 3: the model takes no other size" in printed
+
+
 def test_convert_without_verification_says_so(run, folder, tmp_path):
     result = run("convert", folder / "m.onnx", "-o", tmp_path / "m.tflite", "--no-verify")
     assert "not verified" in result.stdout

@@ -31,6 +31,8 @@ from straightway.report.quantity import plural, shortened
 STEPS = ("quant.weights_only", "flow.stored_weights", "domains.images", "quant.ends")
 # and why nothing was compared
 LIMITS = "flow.limits"
+# and which dimensions are no longer apart, or open
+OPEN, TOLD = "flow.open", ": the model takes no other"
 ENGINES = ("litert", "onnxruntime")
 
 
@@ -129,6 +131,7 @@ def lines(conversion: Any) -> list[str]:
         )
         if conversion.sizes:
             text.append(f"{', '.join(conversion.sizes)} stay open: each set has other sizes")
+            text += [r.text for r in conversion.remarks if r.step == OPEN and TOLD in r.text]
         if found.note:
             text.append(found.note)
         partitions, outside = found.ran.placement.partitions, found.ran.placement.outside
