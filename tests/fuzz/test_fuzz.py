@@ -5,7 +5,7 @@ import random
 import pytest
 
 import fuzz.attack
-from fuzz.attack import attack, attempt, drawn
+from fuzz.attack import attack, attempt, draw
 from fuzz.mutate import DAMAGES, mutated
 from fuzz.seeds import seeds
 from onnx_io.small_models import convolutions
@@ -68,6 +68,6 @@ def test_what_is_drawn_to_be_valid_is_converted_more_often(tmp_path):
     for valid in made:
         for number in range(60):
             path = tmp_path / "m.onnx"
-            path.write_bytes(drawn(models, number, valid=valid))
+            draw(models, number, path, valid=valid)
             made[valid] += attempt(path, None) == "=converted"
     assert made[True] > made[False] + 5
