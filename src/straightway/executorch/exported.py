@@ -48,8 +48,12 @@ def export(model: Model, recipe: Recipe) -> Exported:
     """Raises Unsupported where torch, torchao or ExecuTorch can't, with the reason."""
     ready = before_export(model, recipe.precision)
     captured = capture(ready)
-    reference = capture(model) if recipe.precision == "int4" else captured
-    return lowered_again(ready, captured, recipe, reference)
+    return lowered_again(ready, captured, recipe, reference_of(model, captured, recipe.precision))
+
+
+def reference_of(model: Model, captured: ExportedProgram, precision: Precision) -> ExportedProgram:
+    """What a program in a precision should compute: the model in floats."""
+    return capture(model) if precision in {"int4", "fp16"} else captured
 
 
 def lowered_again(
@@ -87,6 +91,15 @@ def eager(program: ExportedProgram, inputs: Sequence[Any]) -> list[torch.Tensor]
     with torch.no_grad():
         found = program.module(check_guards=False)(*inputs)
     return [one for one in tree_leaves(found) if isinstance(one, torch.Tensor)]
+
+
+def typed_for(program: ExportedProgram, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs in the float types that a program was exported with."""
+    examples = (program.example_inputs or ((), {}))[0]
+    return [
+        one.to(example.dtype) if isinstance(one, torch.Tensor) and one.is_floating_point() else one
+        for one, example in zip(inputs, examples, strict=True)
+    ]
 
 
 def with_inputs(model: Model, inputs: Sequence[Any]) -> Model:

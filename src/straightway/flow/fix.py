@@ -6,7 +6,7 @@ from pathlib import Path
 
 from straightway.errors import Mismatch
 from straightway.executorch.capture import capture
-from straightway.executorch.exported import Exported, Recipe, lowered_again
+from straightway.executorch.exported import Exported, Recipe, lowered_again, reference_of
 from straightway.executorch.model import Model, load
 from straightway.executorch.precision import before_export
 from straightway.executorch.rewrites.catalogue import REWRITES, named
@@ -126,7 +126,7 @@ class _Bench:
         self._samples = list(tensors_of(samples)) if samples is not None else []
         self._model = before_export(model, asked.precision)
         self._captured = capture(self._model)
-        self._reference = capture(model) if asked.precision == "int4" else self._captured
+        self._reference = reference_of(model, self._captured, asked.precision)
         self._made: dict[tuple[str, ...], Exported] = {}
 
     def lowered(self, rewrites: Sequence[Rewrite]) -> Exported:
