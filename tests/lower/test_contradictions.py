@@ -169,6 +169,11 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
             ),
             "both sides of zero",
         ),
+        (
+            "AffineGrid",
+            case(theta=(2, 2, 3, 1), size=np.array([2, 3, 4, 5]), opset=20),
+            "a matrix for each image",
+        ),
         ("MelWeightMatrix", mel(sample_rate=np.array(0)), "has no mels"),
         ("MelWeightMatrix", mel(upper_edge_hertz=np.array(1e30, F4)), "not among those"),
         (

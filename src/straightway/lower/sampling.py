@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from straightway.errors import NotYet
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import Node, TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
@@ -264,6 +264,11 @@ def affine_grid(
 ) -> Value:
     """Points between -1 and 1, and a one, times the matrix of each image."""
     sizes = out[0].dims[1:-1]
+    count = len(sizes)
+    if theta.shape != (out[0].dims[0], count, count + 1):
+        raise InvalidModel(
+            f"a matrix for each image is [{out[0].dims[0]}, {count}, {count + 1}]; got {theta.type}"
+        )
     axes = [_evenly(size, align_corners) for size in sizes]
     grid = [axis.reshape(-1) for axis in np.meshgrid(*axes, indexing="ij")]
     points = np.stack([*reversed(grid), np.ones(math.prod(sizes))], -1)
