@@ -83,6 +83,8 @@ def test_each_head_has_weights_of_its_own(factory):
     left = rewritten(capture(model), [heads.REWRITE, projections.REWRITE, attention.REWRITE])[1]
     assert {change.rewrite for change in left} == {"heads"}
     assert done.lowered.map.transposes == 0
+    masks = [b for b in done.program.buffers() if b.shape == (1, STEPS, STEPS)]
+    assert len(masks) <= 1  # one for all heads
     assert len(done.lowered.map.delegates) == 1
     with Child() as child:
         numbers = compared(child, done, "fp32")

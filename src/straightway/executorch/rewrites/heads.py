@@ -126,11 +126,17 @@ class _Heads:
         value = self._projected(self._value, index // shared, (1, self._value.tokens))
         scores = write(aten.linear.default, query, key)
         if self._mask is not None:
-            mask = self._mask.reshape(-1, *self._mask.shape[-2:])
-            mine = mask[index if len(mask) > 1 else 0].unsqueeze(0)
-            mask_node = write.constant(mine.to(self._scene.dtype(query)))
-            scores = write(aten.add.Tensor, scores, mask_node)
+            scores = write(aten.add.Tensor, scores, self._masked(self._mask, index, query))
         return write(aten.bmm.default, write(aten.softmax.int, scores, -1), value)
+
+    def _masked(self, mask: torch.Tensor, index: int, query: torch.fx.Node) -> torch.fx.Node:
+        """What is added to one head's scores; one constant where it is the same for all."""
+        own = math.prod(mask.shape[:-2]) > 1
+        key = ("mask", index if own else 0)
+        if key not in self._made:
+            mine = mask.reshape(-1, *mask.shape[-2:])[index if own else 0].unsqueeze(0)
+            self._made[key] = self._write.constant(mine.to(self._scene.dtype(query)))
+        return self._made[key]
 
     def _projected(
         self, part: _Projection, index: int, lead: tuple[int, ...], scale: float = 1.0
