@@ -11,12 +11,13 @@ import torch_models  # noqa: E402
 from straightway.errors import InvalidModel, InvalidRequest, Unsupported  # noqa: E402
 from straightway.executorch import etdump, pte  # noqa: E402
 from straightway.executorch.exported import (  # noqa: E402
+    Eager,
     Recipe,
-    eager,
     export as lower_model,
 )
 from straightway.executorch.model import load, made  # noqa: E402
 from straightway.executorch.program import ProgramMap  # noqa: E402
+from straightway.executorch.rewrites.catalogue import REWRITES  # noqa: E402
 from straightway.executorch.tensors import array_of  # noqa: E402
 from straightway.flow.export import ExportRequest, compared, export  # noqa: E402
 from straightway.flow.program import TraceRequest, program_map, trace  # noqa: E402
@@ -105,8 +106,25 @@ def test_softmax_of_an_image_is_right_without_asking():
     done = lower_model(made("image", torch_models.softmax_of_image), Recipe())
     with Child() as child:
         assert compared(child, done, "fp32").equal
-    (want,) = eager(done.reference, done.model.inputs)
+    (want,) = Eager(done.reference)(done.model.inputs)
     assert array_of(want).shape == (1, 2, 5, 6)
+
+
+def test_a_state_goes_on_from_what_it_begins_with():
+    model = made("stream", torch_models.stream)
+    with Child() as child:
+        for recipe in (Recipe(), Recipe(rewrites=REWRITES)):
+            assert compared(child, lower_model(model, recipe), "fp32").equal
+    with pytest.raises(Unsupported, match="keeps a state"):
+        lower_model(model, Recipe(precision="int8", samples=[model.inputs]))
+
+
+def test_a_sample_that_the_model_does_not_take_is_told():
+    with pytest.raises(InvalidRequest, match="calibration sample 0"):
+        lower_model(
+            made("parts", torch_models.parts),
+            Recipe(precision="int8", samples=[(torch.ones(2, 3),)]),
+        )
 
 
 def test_int8_without_data_is_refused_with_an_example(tmp_path):

@@ -1,5 +1,9 @@
 """torch.export, and what it says when a model can't be exported, made short."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch.export import ExportedProgram
 
@@ -15,6 +19,7 @@ _REMEDIES = (
     ),
     ("GuardOnDataDependent", "bound the size with torch._check, or fix the value it needs"),
     ("Could not guard", "write the branch with torch.where or torch.cond, or fix the value"),
+    ("inferred to be a constant", "take that dimension as fixed: the model computes with its size"),
     ("Constraints violated", "widen the range of that dimension, or take it as fixed"),
     ("is not a valid input type", "give tensors, numbers, lists or dictionaries of them as inputs"),
     ("torch.jit.ScriptModule", "give the module itself, before torch.jit.script or trace"),
@@ -34,7 +39,7 @@ def capture(model: Model) -> ExportedProgram:
     if model.module is None:
         raise InvalidModel(f"{model.name}: has neither a module nor a program")
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _quiet():
             return torch.export.export(
                 model.module, model.inputs, dynamic_shapes=model.dynamic_shapes, strict=False
             )
@@ -42,6 +47,17 @@ def capture(model: Model) -> ExportedProgram:
         raise
     except Exception as error:  # torch.export raises what the user's own code raises, too
         raise Unsupported(_told(model.name, error)) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What torch logs of a failure, pages of it, the error says in a line."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _told(name: str, error: BaseException) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from executorch.extension.pybindings import portable_lib
 
-from straightway.errors import InvalidModel, InvalidRequest, ToolFailed
+from straightway.errors import InvalidModel, InvalidRequest, ToolFailed, Unsupported
 from straightway.executorch import isa
 from straightway.executorch.model import first_line
 from straightway.executorch.tensors import array_of, tensor_of
@@ -46,11 +46,23 @@ def _open(params: Mapping[str, Any], *, traced: bool = False) -> Any:
     path = Path(params["path"])
     if not path.is_file():
         raise InvalidRequest(f"{path}: there is no such file")
+    _check_kernels(path, params.get("kernels", ()))
     portable_lib._unsafe_reset_threadpool(int(params.get("threads", 1)))  # noqa: SLF001 - the only way
     try:
         return portable_lib._load_for_executorch(str(path), enable_etdump=traced)  # noqa: SLF001 - its name
     except RuntimeError as error:
         raise InvalidModel(f"ExecuTorch can't load {path.name}: {first_line(error)}") from error
+
+
+def _check_kernels(path: Path, wanted: Sequence[str]) -> None:
+    """Raise Unsupported for operators that this runtime has no kernel for outside of delegates."""
+    known = {name.replace("::", ".") for name in portable_lib._get_operator_names()}  # noqa: SLF001 - its name
+    missing = [name for name in wanted if name.rstrip(".") not in known]
+    if missing:
+        raise Unsupported(
+            f"{path.name}: ExecuTorch's library has no kernel for {', '.join(missing)}; write it in "
+            "other operators, or leave it to the caller"
+        )
 
 
 def _tensors(params: Mapping[str, Any], arrays: Sequence[Array]) -> list[torch.Tensor]:
@@ -111,8 +123,3 @@ def profile(
     kept = {name: found[params["warmup"] :] for name, found in times.items()}
     versions = {name: version(name) for name in ("executorch", "torch")}
     return {"clock": active.facts(), "versions": versions, **kept}, []
-
-
-def kernels() -> list[str]:
-    """The operators that this runtime has kernels for outside of delegates."""
-    return sorted(portable_lib._get_operator_names())  # noqa: SLF001 - its name

@@ -86,11 +86,21 @@ def positional(shapes: Any) -> Any:
     return shapes
 
 
-def eager(program: ExportedProgram, inputs: Sequence[Any]) -> list[torch.Tensor]:
-    """What a program computes in torch; outputs that are no tensors are left out."""
-    with torch.no_grad():
-        found = program.module(check_guards=False)(*inputs)
-    return [one for one in tree_leaves(found) if isinstance(one, torch.Tensor)]
+class Eager:
+    """A program as torch computes it, run after run: what it keeps in buffers goes on."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self._module = program.module(check_guards=False)
+        for name, buffer in list(self._module.named_buffers()):
+            owner, _, own = name.rpartition(".")
+            # else it is the program's own, and what a run writes there stays
+            self._module.get_submodule(owner).register_buffer(own, buffer.clone())
+
+    def __call__(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
+        """Its outputs; those that are no tensors are left out."""
+        with torch.no_grad():
+            found = self._module(*inputs)
+        return [one.clone() for one in tree_leaves(found) if isinstance(one, torch.Tensor)]
 
 
 def typed_for(program: ExportedProgram, inputs: Sequence[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """The line of the user's own code that an error comes from."""
 
 import re
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -37,5 +38,9 @@ def user_line(error: BaseException) -> str:
 
 def _is_users(file: str) -> bool:
     """Whether a file is none of the libraries', and one at all."""
-    installed = "site-packages" in file or "dist-packages" in file
+    installed = (
+        file.startswith(sysconfig.get_path("stdlib"))
+        or "site-packages" in file
+        or "dist-packages" in file
+    )
     return not installed and not file.startswith(("<", "importlib", *_LIBRARIES))

@@ -10,8 +10,13 @@ import torch
 from executorch.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
 from executorch.backends.xnnpack.partition.config.gemm_configs import LinearConfig
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch.exir import (
+    EdgeCompileConfig,
+    ExecutorchBackendConfig,
+    to_edge_transform_and_lower,
+)
 from executorch.exir.backend.utils import WhyNoPartition
+from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature
 
@@ -27,6 +32,7 @@ _REASONS_LOGGER = "executorch.backends.xnnpack.partition"
 CONFIGURATIONS = tuple(one.__name__ for one in ALL_PARTITIONER_CONFIGS)
 # What a view becomes where memory planning can't elide it (exir/passes/replace_view_copy_with_view_pass.py).
 _OPEN_VIEW = "executorch_prim.et_view.default"
+_SMALL_STATE_BYTES = 1 << 20
 _DELEGATE_CALL = "executorch_call_delegate"
 # Places of operators, one for each part of a tuple.
 Made = tuple["int | Made", ...]
@@ -67,7 +73,8 @@ def lower(
                 compile_config=EdgeCompileConfig(_check_ir_validity=False),
                 generate_etrecord=etrecord,
             )
-            manager = edge.to_executorch()
+            states = InitializedMutableBufferPass(_states(edge.exported_program()))
+            manager = edge.to_executorch(ExecutorchBackendConfig(passes=[states]))
         except Exception as error:  # whatever a pass of ExecuTorch fails with
             place = user_line(error)
             at = f" (at {place})" if place else ""
@@ -80,6 +87,21 @@ def lower(
     account = _Account(read, reasons)
     account.add(manager.exported_program())
     return Lowered(data=data, map=replace(read, ops=tuple(account.ops)), manager=manager)
+
+
+def _states(program: ExportedProgram) -> list[str]:
+    """Placeholders of buffers that the program changes, and whose first values it has to hold.
+
+    ExecuTorch leaves what they hold at first to the memory that it is given, mostly zeros; a large
+    cache of zeros is left to it.
+    """
+    signature = program.graph_signature
+    return [
+        name
+        for name in _mutated(signature)
+        for value in [program.state_dict.get(signature.inputs_to_buffers[name])]
+        if value is not None and (value.nbytes <= _SMALL_STATE_BYTES or bool(value.any()))
+    ]
 
 
 class _Collector(logging.Handler):

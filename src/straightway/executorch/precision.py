@@ -23,7 +23,7 @@ from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig
 
 from straightway.errors import InvalidRequest, Unsupported
 from straightway.executorch.model import Model, first_line
-from straightway.executorch.rewrites.scene import is_quantizable
+from straightway.executorch.rewrites.scene import is_quantizable, keeps_state
 
 Precision = Literal["fp32", "fp16", "int8", "int8-dynamic", "int4"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8", "int8-dynamic", "int4")
@@ -95,23 +95,42 @@ def after_export(
     if precision not in {"int8", "int8-dynamic"}:
         return program
     is_dynamic = precision == "int8-dynamic"
+    if not is_dynamic and keeps_state(program):
+        raise Unsupported(
+            "the program keeps a state in buffers, which torchao takes for constants; give the state "
+            "as an input and an output, or export with --int8-dynamic or --int4"
+        )
     arguments, _ = program.example_inputs or ((), {})
     quantizer = _Quantizer()
     quantizer.set_global(
         get_symmetric_quantization_config(is_per_channel=True, is_dynamic=is_dynamic)
     )
+    module = program.module(check_guards=False)
+    states = [(buffer, buffer.clone()) for buffer in module.buffers()]
     try:
-        prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
-        seen = 0
+        prepared = prepare_pt2e(module, quantizer)
         with torch.no_grad():
-            for sample in samples if not is_dynamic else [arguments]:
-                prepared(*sample)
-                seen += 1
-            if not seen:
-                raise InvalidRequest("int8 needs calibration data: --calibration or --random")
+            _observe(prepared, samples if not is_dynamic else [arguments])
+            for buffer, value in states:  # what the samples left in it is not the model's
+                buffer.copy_(value)
             converted = convert_pt2e(prepared)
             return torch.export.export(
                 converted, tuple(arguments), dynamic_shapes=dynamic_shapes, strict=False
             )
     except (RuntimeError, ValueError, AssertionError, TypeError) as error:
         raise Unsupported(f"torchao can't quantize the program: {first_line(error)}") from error
+
+
+def _observe(prepared: torch.nn.Module, samples: Iterable[Sequence[torch.Tensor]]) -> None:
+    seen = 0
+    for sample in samples:
+        try:
+            prepared(*sample)
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise InvalidRequest(
+                f"the model fails on calibration sample {seen}: {first_line(error)}; give data that "
+                "it takes by --calibration"
+            ) from error
+        seen += 1
+    if not seen:
+        raise InvalidRequest("int8 needs calibration data: --calibration or --random")

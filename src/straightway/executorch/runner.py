@@ -17,12 +17,14 @@ from straightway.run.wire import Array
 class Settings:
     """How a program is run. `cap` hides features of the processor from XNNPACK ("avx512vnni").
 
-    `channels_last` are the places of inputs that the program wants stored so.
+    `channels_last` are the places of inputs that the program wants stored so; `kernels` the names of
+    what it calls outside of delegates, so that one that is not there is told before it is loaded.
     """
 
     threads: int = 1
     cap: tuple[str, ...] = ()
     channels_last: tuple[int, ...] = ()
+    kernels: tuple[str, ...] = ()
 
     def params(self, path: Path | str) -> dict[str, Any]:
         """As a request."""
@@ -31,6 +33,7 @@ class Settings:
             "threads": self.threads,
             "cap": list(self.cap),
             "channels_last": list(self.channels_last),
+            "kernels": list(self.kernels),
         }
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from straightway.errors import InvalidRequest, Mismatch, ToolFailed
 from straightway.executorch import record, runner
 from straightway.executorch.exported import (
+    Eager,
     Exported,
     Recipe,
-    eager,
     export as lower_model,
     typed_for,
 )
@@ -21,7 +21,7 @@ from straightway.executorch.lowering import CONFIGURATIONS
 from straightway.executorch.model import Model, load
 from straightway.executorch.precision import PRECISIONS, Precision
 from straightway.executorch.rewrites.catalogue import INTERFACE, REWRITES
-from straightway.executorch.rewrites.scene import Rewrite
+from straightway.executorch.rewrites.scene import Rewrite, keeps_state
 from straightway.executorch.samples import variants
 from straightway.executorch.tensors import array_of, tensor_of
 from straightway.flow import files
@@ -212,18 +212,20 @@ def compared(child: Child, exported: Exported, precision: Precision) -> Numbers:
     lowering_db = model_db = np.inf
     tried = variants(exported.program, VARIANTS)
     settings = settings_of(exported.lowered.map)
+    program, reference = Eager(exported.program), Eager(exported.reference)
+    is_stateful = keeps_state(exported.program)
     with files.scratch("program.pte", exported.lowered.data) as path:
         for inputs in tried:
             arrays = [array_of(one) for one in inputs]
             found = child.call(runner.run(path, arrays, settings))
-            model = _eager(exported.reference, typed_for(exported.reference, inputs))
+            model = _arrays(reference(typed_for(exported.reference, inputs)))
             if len(found) != len(model):
                 raise ToolFailed(
                     f"{exported.model.name}: the program has {len(found)} outputs, the model {len(model)}"
                 )
             want = _rounded(model, found)
-            if precision != "fp16" or not _all_equal(found, want):
-                want = _eager(exported.program, inputs)  # half floats take torch long on a CPU
+            if precision != "fp16" or is_stateful or not _all_equal(found, want):
+                want = _arrays(program(inputs))  # half floats take torch long on a CPU
             for k, (got, near, far) in enumerate(zip(found, want, model, strict=True)):
                 checks.append(_check(f"output {k}", got, near, far, precision))
                 lowering_db = min(lowering_db, decibels(near, got))
@@ -236,8 +238,8 @@ def compared(child: Child, exported: Exported, precision: Precision) -> Numbers:
     )
 
 
-def _eager(program: Any, inputs: Sequence[Any]) -> list[Array]:
-    return [array_of(one) for one in eager(program, inputs)]
+def _arrays(tensors: Sequence[Any]) -> list[Array]:
+    return [array_of(one) for one in tensors]
 
 
 def _rounded(model: Sequence[Array], found: Sequence[Array]) -> list[Array]:

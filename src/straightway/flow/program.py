@@ -111,7 +111,8 @@ def on_and_off(path: Path, request: TraceRequest) -> tuple[Trace, Trace]:
 def settings_of(known: ProgramMap, *, threads: int = 1, cap: tuple[str, ...] = ()) -> Settings:
     """How the program wants to be run."""
     last = tuple(k for k, one in enumerate(known.inputs) if one.channels_last)
-    return Settings(threads=threads, cap=cap, channels_last=last)
+    kernels = sorted({one.name for one in known.instructions if one.kind == "kernel"})
+    return Settings(threads=threads, cap=cap, channels_last=last, kernels=tuple(kernels))
 
 
 def inputs_of(known: ProgramMap, given: Path | None = None) -> list[Array]:

@@ -201,6 +201,21 @@ def is_mutable(node: torch.fx.Node) -> bool:
     return bool(schema.is_mutable)
 
 
+def keeps_state(program: ExportedProgram) -> bool:
+    """Whether it writes to buffers of its own, so that one run changes the next."""
+    signature = program.graph_signature
+    if signature.buffers_to_mutate:
+        return True
+    for node in program.graph.nodes:
+        if is_mutable(node):
+            written = node.args[0]
+            while written.op == "call_function" and _is_view(written):
+                written = written.args[0]
+            if written.name in signature.inputs_to_buffers:
+                return True
+    return False
+
+
 def _functional(program: ExportedProgram) -> ExportedProgram:
     """Without writes to parts of tensors or to what others read: rewrites take values for values."""
     for node in program.graph.nodes:
