@@ -127,6 +127,18 @@ def test_a_sample_that_the_model_does_not_take_is_told():
         )
 
 
+def test_a_missing_kernel_is_named_before_the_program_is_loaded(tmp_path):
+    with pytest.raises(InvalidModel, match=r"no kernel for .*svd"):
+        export(made("svd", torch_models.without_kernel), tmp_path / "x.pte")
+
+
+def test_torchs_pages_are_kept_back(capfd, tmp_path):
+    with pytest.raises(Unsupported):
+        export(made("branch", torch_models.branch), tmp_path / "x.pte")
+    said = capfd.readouterr()
+    assert said.out + said.err == ""
+
+
 def test_int8_without_data_is_refused_with_an_example(tmp_path):
     with pytest.raises(InvalidRequest, match="--calibration"):
         export(

@@ -1,8 +1,9 @@
 """torch.export, and what it says when a model can't be exported, made short."""
 
+import io
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import torch
 from torch.export import ExportedProgram
@@ -51,11 +52,12 @@ def capture(model: Model) -> ExportedProgram:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What torch logs of a failure, pages of it, the error says in a line."""
+    """What torch logs and prints of a failure, pages of it, the error says in a line."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
     finally:
         logging.disable(before)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from executorch.extension.pybindings import portable_lib
 
-from straightway.errors import InvalidModel, InvalidRequest, ToolFailed, Unsupported
+from straightway.errors import InvalidModel, InvalidRequest, ToolFailed
 from straightway.executorch import isa
 from straightway.executorch.model import first_line
 from straightway.executorch.tensors import array_of, tensor_of
@@ -55,11 +55,11 @@ def _open(params: Mapping[str, Any], *, traced: bool = False) -> Any:
 
 
 def _check_kernels(path: Path, wanted: Sequence[str]) -> None:
-    """Raise Unsupported for operators that this runtime has no kernel for outside of delegates."""
+    """Raise InvalidModel for operators that this runtime has no kernel for outside of delegates."""
     known = {name.replace("::", ".") for name in portable_lib._get_operator_names()}  # noqa: SLF001 - its name
     missing = [name for name in wanted if name.rstrip(".") not in known]
     if missing:
-        raise Unsupported(
+        raise InvalidModel(
             f"{path.name}: ExecuTorch's library has no kernel for {', '.join(missing)}; write it in "
             "other operators, or leave it to the caller"
         )
