@@ -27,9 +27,17 @@ def run(*arguments, code=0):
 def test_export_tells_what_is_left_and_why(tmp_path):
     out = run("export", f"{HERE}:parts", "-o", tmp_path / "parts.pte")
     assert "not delegated" in out
+    assert out.count("│ select_copy") == 1
     assert "torch_models.py:" in out
     assert "dB signal to error" in out
     assert {path.name for path in tmp_path.iterdir()} == {"parts.pte", "parts.pte.json"}
+
+
+def test_what_is_wrong_in_the_command_is_told_without_torch(tmp_path, monkeypatch):
+    monkeypatch.setattr("straightway.executorch.installed.require", lambda: pytest.fail("slow"))
+    for model, said in (("w.pth", "checkpoint"), ("absent.py:f", "no such file"), ("f", "neither")):
+        assert said in run("export", model, "-o", tmp_path / "x.pte", code=2)
+    assert "at a time" in run("fix", "m:f", "-o", "x.pte", "--int8", "--int4", code=2)
 
 
 def test_fix_tells_promise_and_result_and_compare_takes_its_traces(tmp_path):

@@ -1,5 +1,6 @@
 """`straightway export`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std
 from straightway.errors import InvalidRequest
 from straightway.report.quantity import plural, printable
 
+_MOST_NAMED = 3
 _SHORT = ("int8", "int8-dynamic", "int4")
 Dtype = Annotated[str, typer.Option(help="fp32 or fp16.")]
 Int8 = Annotated[bool, typer.Option("--int8", help="8-bit weights and activations.")]
@@ -65,13 +67,16 @@ def command(
 ) -> None:
     """Export a PyTorch model (MODULE:FACTORY, FILE.py:FACTORY or a .pt2) as an ExecuTorch program."""
     with errors(as_json=json), progress(f"exporting {model}") as step:
+        from straightway.executorch.given import check  # noqa: PLC0415 - after --help
         from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
 
+        precision = precision_of(dtype, (int8, int8_dynamic, int4))
+        check(model)
         require()
         from straightway.flow.export import ExportRequest, export  # noqa: PLC0415
 
         asked = ExportRequest(
-            precision=precision_of(dtype, (int8, int8_dynamic, int4)),
+            precision=precision,
             calibration=calibration,
             random=random,
             pictures=preprocessing(mean, std, channels),
@@ -146,12 +151,28 @@ def lines(done: Any) -> list[str]:
 
 
 def outside(done: Any) -> Table | None:
-    """What runs outside of the delegate, and why."""
-    left = [op for op in done.exported.lowered.map.ops if op.partition is None]
-    if not left:
+    """What runs outside of the delegate, and why; alike ones in one row."""
+    rows: dict[tuple[str, str], list[Any]] = {}
+    for op in done.exported.lowered.map.ops:
+        if op.partition is None:
+            rows.setdefault((op.target, op.reason), []).append(op.source)
+    if not rows:
         return None
-    table = Table("not delegated", "why", "in the model", "line")
-    for op in left:
-        line = f"{Path(op.source.file).name}:{op.source.line}" if op.source.file else ""
-        table.add_row(printable(op.target), printable(op.reason), printable(op.source.module), line)
+    table = Table("not delegated", "times", "why", "in the model", "line")
+    for (target, reason), sources in rows.items():
+        lines = [f"{Path(one.file).name}:{one.line}" if one.file else "" for one in sources]
+        table.add_row(
+            printable(target),
+            str(len(sources)),
+            printable(reason),
+            _first(printable(one.module) for one in sources),
+            _first(lines),
+        )
     return table
+
+
+def _first(names: Iterable[str]) -> str:
+    """Up to three, each once."""
+    found = [name for name in dict.fromkeys(names) if name]
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return ", ".join(found[:_MOST_NAMED]) + more

@@ -46,14 +46,17 @@ def command(
 ) -> None:
     """Rewrite a PyTorch model for XNNPACK; keep what helps, as measured in turns, and verified."""
     with errors(as_json=json), progress(f"fixing {model}") as step:
+        from straightway.executorch.given import check  # noqa: PLC0415 - after --help
         from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
 
+        precision = precision_of(dtype, (int8, int8_dynamic, int4))
+        check(model)
         require()
         from straightway.flow.export import ExportRequest  # noqa: PLC0415
         from straightway.flow.fix import fix  # noqa: PLC0415
 
         asked = ExportRequest(
-            precision=precision_of(dtype, (int8, int8_dynamic, int4)),
+            precision=precision,
             calibration=calibration,
             random=random,
             pictures=preprocessing(mean, std, channels),

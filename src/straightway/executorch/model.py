@@ -16,19 +16,9 @@ import torch
 from torch.export import ExportedProgram
 
 from straightway.errors import InvalidModel, InvalidRequest, StraightwayError
+from straightway.executorch.given import EXAMPLE, check
 from straightway.executorch.lines import user_line
 
-EXAMPLE = """Give MODULE:FACTORY, a function without parameters that returns the module and its
-example inputs, such as
-
-    # nets.py
-    def small():
-        return torch.nn.Linear(4, 2).eval(), (torch.randn(1, 4),)
-
-    straightway export nets:small -o small.pte
-
-Open dimensions are a third part, as torch.export takes them: one entry for each input, such as
-({0: torch.export.Dim("batch", max=16)},)"""
 # More than a saved program has beside its weights; such a zip is an attack.
 _MOST_UNPACKED_BYTES = 64 << 30
 _MOST_MEMBERS = 100_000
@@ -78,18 +68,9 @@ def load(given: str) -> Model:
     Raises InvalidRequest where there is none of that name or it returns something else, InvalidModel
     for a damaged file, or one that would run code when it is opened.
     """
-    path = Path(given)
-    if path.suffix == ".pt2":
-        return _saved(path)
-    if path.suffix in {".pt", ".pth", ".ckpt", ".bin", ".pkl"}:
-        raise InvalidRequest(
-            f"{given}: is a checkpoint, which holds weights but not the model, and would run code "
-            f"of its own when it is opened; load it in a factory by "
-            f"torch.load(..., weights_only=True).\n{EXAMPLE}"
-        )
-    module, _, factory = given.rpartition(":")
-    if not module or not factory.isidentifier():
-        raise InvalidRequest(f"'{given}' is neither a .pt2 file nor MODULE:FACTORY.\n{EXAMPLE}")
+    module, _, factory = check(given)
+    if not module:
+        return _saved(Path(given))
     return made(given, _function(module, factory))
 
 
@@ -118,8 +99,6 @@ def _imported(module: str, place: str) -> Any:
 
 def _of_file(file: Path) -> Any:
     """A file as a module of its own, whatever other module has its name."""
-    if not file.is_file():
-        raise InvalidRequest(f"{file}: there is no such file")
     name = f"straightway_model_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -187,8 +166,6 @@ def made(name: str, factory: Any) -> Model:
 
 
 def _saved(path: Path) -> Model:
-    if not path.is_file():
-        raise InvalidRequest(f"{path}: there is no such file")
     check_archive(path)
     try:
         program = torch.export.load(str(path))

@@ -11,7 +11,7 @@ from straightway.errors import InvalidModel, Mismatch
 from straightway.flow.accuracy import read_as
 from straightway.flow.candidate import describe, inputs_of
 from straightway.flow.inputs import Arrays
-from straightway.flow.tally import decibels
+from straightway.flow.tally import nearness
 from straightway.flow.translate import read
 from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Graph, Quant
@@ -232,10 +232,3 @@ def _fitted(array: np.ndarray, want: np.ndarray) -> np.ndarray | None:
         turned = np.moveaxis(array, -1, 1)
         found += [turned] if turned.shape == want.shape else []
     return max(found, key=lambda one: nearness(want, one), default=None)
-
-
-def nearness(want: np.ndarray, got: np.ndarray) -> float:
-    """Signal to error in decibels, of what is finite on both sides."""
-    a, b = (np.asarray(v, np.float64) for v in (want, got))
-    both = np.isfinite(a) & np.isfinite(b)
-    return decibels(float((a[both] ** 2).sum()), float(((a - b)[both] ** 2).sum()))

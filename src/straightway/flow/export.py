@@ -28,6 +28,7 @@ from straightway.flow import files
 from straightway.flow.calibration import Pictures, Samples, open_data
 from straightway.flow.convert import Step, quiet
 from straightway.flow.program import map_path, settings_of
+from straightway.flow.tally import MOST_DB, nearness
 from straightway.flow.tolerance import Check, compare
 from straightway.ir import Graph, TensorType, Value
 from straightway.remark import Remark
@@ -63,7 +64,7 @@ class Numbers:
     """How near a program is to its model: checks of outputs, and signal to error in dB.
 
     `lowering_db` is against the program before it was lowered, `model_db` against the model in
-    floats. Both are the least over all outputs and inputs tried.
+    floats. Both are the least over all outputs and inputs tried, `MOST_DB` where they are equal.
     """
 
     checks: tuple[Check, ...]
@@ -209,7 +210,7 @@ def compared(child: Child, exported: Exported, precision: Precision) -> Numbers:
     quantized program in eager mode: what lowering adds must not exceed what quantizing took.
     """
     checks: list[Check] = []
-    lowering_db = model_db = np.inf
+    lowering_db = model_db = MOST_DB
     tried = variants(exported.program, VARIANTS)
     settings = settings_of(exported.lowered.map)
     program, reference = Eager(exported.program), Eager(exported.reference)
@@ -228,8 +229,8 @@ def compared(child: Child, exported: Exported, precision: Precision) -> Numbers:
                 want = _arrays(program(inputs))  # half floats take torch long on a CPU
             for k, (got, near, far) in enumerate(zip(found, want, model, strict=True)):
                 checks.append(_check(f"output {k}", got, near, far, precision))
-                lowering_db = min(lowering_db, decibels(near, got))
-                model_db = min(model_db, decibels(far, got))
+                lowering_db = min(lowering_db, nearness(near, got))
+                model_db = min(model_db, nearness(far, got))
     return Numbers(
         checks=tuple(checks),
         lowering_db=float(lowering_db),
@@ -272,15 +273,6 @@ def _check(name: str, got: Array, near: Array, far: Array, precision: Precision)
 def _rms(want: Array, got: Array) -> float:
     apart = want.astype(np.float64) - got.astype(np.float64)
     return float(np.sqrt(np.mean(apart**2))) if apart.size else 0.0
-
-
-def decibels(want: Array, got: Array) -> float:
-    """Signal to error; infinite where they are equal."""
-    error = _rms(want, got)
-    signal = _rms(want, np.zeros_like(want))
-    if error == 0:
-        return math.inf
-    return 20 * math.log10(signal / error) if signal > 0 else -math.inf
 
 
 def _remarks(exported: Exported) -> Iterator[Remark]:

@@ -12,8 +12,9 @@ from straightway.executorch.model import Model, load
 from straightway.executorch.onnx_route import write_onnx
 from straightway.executorch.tensors import array_of
 from straightway.flow.convert import Conversion, Step, convert, quiet, stored_inputs
-from straightway.flow.export import ExportRequest, decibels, export
+from straightway.flow.export import ExportRequest, export
 from straightway.flow.program import TraceRequest, settings_of, trace as trace_program
+from straightway.flow.tally import nearness
 from straightway.flow.turns import in_turns
 from straightway.run import litert
 from straightway.run.process import Child
@@ -105,7 +106,7 @@ def _apart(program: Path, file: Path, arrays: list[np.ndarray], conversion: Conv
         fed = _fed(conversion, arrays)
         theirs = child.call(litert.run(file, list(fed.values()))).outputs
     pairs = [(a, b) for a, b in zip(ours, theirs, strict=False) if a.shape == b.shape]
-    return min((decibels(a, b) for a, b in pairs), default=-np.inf)
+    return min((nearness(a, b) for a, b in pairs), default=-np.inf)
 
 
 def sourced(trace: Trace, conversion: Conversion) -> Trace:

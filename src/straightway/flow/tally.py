@@ -22,6 +22,13 @@ def decibels(signal: float, error: float) -> float:
     return min(10 * float(np.log10(signal / error)), MOST_DB)
 
 
+def nearness(want: np.ndarray, got: np.ndarray) -> float:
+    """Signal to error in decibels, of what is finite on both sides."""
+    a, b = (np.asarray(v, np.float64) for v in (want, got))
+    both = np.isfinite(a) & np.isfinite(b)
+    return decibels(float((a[both] ** 2).sum()), float(((a - b)[both] ** 2).sum()))
+
+
 def relative(sqnr_db: float) -> float:
     """The root mean square of the error over that of the signal, of decibels."""
     return 0.0 if sqnr_db >= MOST_DB else float(10 ** (-sqnr_db / 20))
