@@ -70,7 +70,7 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
         (
             "STFT",
             case(signal=(1, 20, 1), frame_step=np.array(4), window=np.ones(0, F4), opset=17),
-            "at least one element",
+            "have elements",
         ),
         (
             "STFT",
@@ -128,7 +128,7 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
                 max_output_boxes_per_class=np.array([1]),
                 score_threshold=np.ones((2, 1), F4),
             ),
-            "one number each",
+            "is one number",
         ),
         (
             "NonMaxSuppression",
@@ -182,6 +182,16 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
             "into a cache",
         ),
         ("Attention", case(q=HEADS, k=HEADS, v=(2, 4, 5, 8), opset=23), "do not fit together"),
+        (
+            "STFT",
+            case(signal=(1, 20), frame_step=np.array([4, 4]), window=np.ones(8, F4), opset=17),
+            "operand 1 is one number",
+        ),
+        (
+            "STFT",
+            case(signal=(1, 20, 1), frame_step=np.array(-1), window=np.ones(8, F4), opset=17),
+            "steps of|greater than 0",
+        ),
         ("Pad", case(data=run(1.5), pads=run([1, 2, 3, 4], np.int64)), "2 amounts for 0 dim"),
         (
             "Attention",

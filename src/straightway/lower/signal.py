@@ -207,8 +207,8 @@ def short_time_fourier(
     _, frames, bins, _ = out[0].dims
     given = frame_length[0] if frame_length else 0
     count = window.shape[0] if window is not None else given
-    if count < 1:
-        raise InvalidModel("a frame has at least one element; got none")
+    if count < 1 or frame_step[0] < 1:
+        raise InvalidModel(f"frames have elements and go on; got {count} by steps of {frame_step}")
     refuse_large_table("a Fourier transform", 2 * bins, parts * count)
     found = response(count, given or count, inverse=False, onesided=bool(onesided))
     entries = matrix(found, parts, real=False).reshape(2 * bins, count, 1, parts)

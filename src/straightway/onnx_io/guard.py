@@ -147,10 +147,12 @@ def _check_shape_operand(node: Node) -> None:
 
 
 def check_single_operands(node: Node) -> None:
-    """Raise ValueError where an operand that is one number has none."""
+    """Raise ValueError where an operand that is one number has none, or several."""
     for position in SINGLE_OPERANDS.get(node.op.name, ()):
         value = _operand(node, position)
-        if value is not None and value.type is not None and 0 in value.type.shape:
+        if value is None or value.type is None:
+            continue
+        if any(isinstance(size, int) and size != 1 for size in value.type.shape):
             raise ValueError(f"operand {position} is one number; got '{value.name}', {value.type}")
 
 
