@@ -18,6 +18,8 @@ from straightway.executorch.exported import (  # noqa: E402
 from straightway.executorch.model import load, made  # noqa: E402
 from straightway.executorch.program import ProgramMap  # noqa: E402
 from straightway.executorch.rewrites.catalogue import REWRITES  # noqa: E402
+from straightway.executorch.rewrites.scene import rewritten  # noqa: E402
+from straightway.executorch.samples import open_symbols  # noqa: E402
 from straightway.executorch.tensors import array_of  # noqa: E402
 from straightway.flow.export import ExportRequest, compared, export  # noqa: E402
 from straightway.flow.program import TraceRequest, program_map, trace  # noqa: E402
@@ -100,6 +102,18 @@ def test_open_dimensions_are_compared_at_another_size():
     shapes = {check.shape for check in numbers.checks}
     assert numbers.equal
     assert len(shapes) == 2
+
+
+def test_a_saved_program_keeps_its_open_dimensions_when_it_is_rewritten(tmp_path):
+    module = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ELU()).eval()
+    inputs, shapes = (torch.randn(2, 8),), ({0: torch.export.Dim("batch", min=1, max=16)},)
+    path = tmp_path / "open.pt2"
+    torch.export.save(torch.export.export(module, inputs, dynamic_shapes=shapes), path)
+    model = load(str(path))
+    changed, changes = rewritten(model.program, REWRITES, dynamic_shapes=model.dynamic_shapes)
+    assert [change.rewrite for change in changes] == ["activations"]
+    for program in (model.program, changed):
+        assert list(open_symbols(program).values()) == [(2, 1, 16)]
 
 
 def test_softmax_of_an_image_is_right_without_asking():

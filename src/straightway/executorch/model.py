@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 from straightway.errors import InvalidModel, InvalidRequest, StraightwayError
 from straightway.executorch.given import EXAMPLE, check
 from straightway.executorch.lines import user_line
+from straightway.executorch.samples import open_shapes
 
 # More than a saved program has beside its weights; such a zip is an attack.
 _MOST_UNPACKED_BYTES = 64 << 30
@@ -178,7 +179,13 @@ def _saved(path: Path) -> Model:
         raise InvalidModel(
             f"{path}: has keyword inputs ({', '.join(keywords)}); give positional ones"
         )
-    return Model(name=path.stem, module=None, program=program, inputs=tuple(arguments))
+    return Model(
+        name=path.stem,
+        module=None,
+        program=program,
+        inputs=tuple(arguments),
+        dynamic_shapes=open_shapes(program),
+    )
 
 
 def check_archive(path: Path) -> None:

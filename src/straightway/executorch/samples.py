@@ -50,6 +50,34 @@ def open_symbols(program: ExportedProgram) -> Mapping[Any, tuple[int, int, int]]
     return found
 
 
+def open_shapes(program: ExportedProgram) -> tuple[Any, ...] | None:
+    """The open dimensions as torch.export takes them, by input; None where all is fixed.
+
+    One that is computed of others is left for torch to find.
+    """
+    symbols = open_symbols(program)
+    if not symbols:
+        return None
+    dims = {
+        symbol: torch.export.Dim(f"open_{k}", min=low, max=high)
+        for k, (symbol, (_, low, high)) in enumerate(symbols.items())
+    }
+    by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    found: list[Any] = []
+    for name in program.graph_signature.user_inputs:
+        value = by_name[name].meta["val"] if name in by_name else None
+        found.append(
+            {
+                place: dims.get(size.node.expr, torch.export.Dim.AUTO)
+                for place, size in enumerate(value.shape)
+                if not isinstance(size, int)
+            }
+            if isinstance(value, torch.Tensor)
+            else None
+        )
+    return tuple(found)
+
+
 def _bound(limit: Any, otherwise: int) -> int:
     try:
         return int(limit)
