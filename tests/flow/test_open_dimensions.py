@@ -364,3 +364,18 @@ def test_sizes_that_change_together_are_not_taken_for_the_only_ones(tmp_path):
     path = save(tmp_path / "m.onnx", nodes, inputs, ["y"], {"w": floats(5, 3)})
     declared = read(path, ShapeRequest(keep_open=True))
     assert forced(declared, open_dims(declared)) == {"b:1": 5}
+
+
+def test_a_slice_backwards_is_cut_off_where_it_says(tmp_path):
+    """The last 99 elements, of more than that."""
+    nodes = [helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"])]
+    constants = {
+        "s": np.array([-1]),
+        "e": np.array([-100]),
+        "a": np.array([1]),
+        "t": np.array([-1]),
+    }
+    path = save(tmp_path / "m.onnx", nodes, {"x": [2, "T"]}, ["y"], constants)
+    done = straightway.convert(path)
+    assert {check.shape for check in done.verification.outputs} == {(2, 99)}
+    assert_equal_at(path, done.data, {"x": floats(2, 300)}, {"x": floats(2, 130)})

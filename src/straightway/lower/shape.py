@@ -204,6 +204,14 @@ def _clamps(g: Builder, x: Value, axis: int, box: slice) -> bool:
     return box.step > 0 and (box.start < 0 or not (to_the_end or box.stop < 0))
 
 
+def _turns(g: Builder, x: Value, axis: int, box: slice) -> bool:
+    """Whether a slice backwards is whole here, and would not be of a longer axis of any size."""
+    if axis not in g.open_dims or x.const is not None or box.step > 0:
+        return False
+    size = x.shape[axis]
+    return -FARTHEST < box.stop < -size - 1 or size <= box.start < FARTHEST
+
+
 def _places(size: int, box: slice | None) -> range:
     """What is taken of an axis: Python's slice, but backwards from far before the first that one."""
     if box is None:
@@ -219,6 +227,8 @@ def _sliced(g: Builder, x: Value, given: Sequence[Axes]) -> Value:
         counted(axis, x.rank): slice(starts[k], ends[k], steps[k])
         for k, axis in enumerate(axes or range(len(starts)))
     }
+    if any(_turns(g, x, axis, box) for axis, box in asked.items()):
+        g.need_fixed_size("a slice backwards that is cut off")
     clamped = {axis: box for axis, box in asked.items() if _clamps(g, x, axis, box)}
     if clamped:
         x = bounded(g, x, clamped)
