@@ -60,6 +60,19 @@ def test_sizes_of_pictures_stay_open(tmp_path, child):
     assert convert(tmp_path / "q.onnx", child=child, request=Request()).verification.equal
 
 
+def test_what_is_rounded_as_it_runs_stays_open(tmp_path, child):
+    n = Net(x=("batch", 6, 16))
+    power = n.Add(n.ReduceMean(n.Mul("x", "x"), axes=[-1]), n.const(1e-3))
+    made = n.MatMul(n.Div("x", n.Sqrt(power)), n.weights(16, 32))
+    path = n.save(tmp_path / "m.onnx", made)
+    quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=samples(tmp_path, 6, 6, 16)))
+    assert "DynamicQuantizeLinear" in {x.op_type for x in onnx.load(tmp_path / "q.onnx").graph.node}
+    assert dims(tmp_path / "q.onnx")[0] == ["batch", 6, 16]
+    found = convert(tmp_path / "q.onnx", child=child, request=Request())
+    assert found.verification.equal
+    assert "batch" in found.sizes
+
+
 def test_what_the_sizes_decide_is_fixed_and_named(tmp_path):
     """A table cut to the length of the sequence."""
     n = Net(x=(1, "length", 4))
