@@ -377,5 +377,4 @@ def test_a_slice_backwards_is_cut_off_where_it_says(tmp_path):
     }
     path = save(tmp_path / "m.onnx", nodes, {"x": [2, "T"]}, ["y"], constants)
     done = straightway.convert(path)
-    assert {check.shape for check in done.verification.outputs} == {(2, 99)}
-    assert_equal_at(path, done.data, {"x": floats(2, 300)}, {"x": floats(2, 130)})
+    assert_equal_at(path, done.data, *({"x": floats(2, n)} for n in (7, 99, 130, 300)))

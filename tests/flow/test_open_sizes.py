@@ -208,14 +208,6 @@ def test_sizes_at_which_a_window_does_not_fit_are_not_tried(tmp_path):
     assert {check.shape[0] for check in done.verification.outputs}.isdisjoint({0, 1})
 
 
-def test_sizes_at_which_a_slice_backwards_is_shorter_are_not_tried(tmp_path):
-    nodes = [helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"])]
-    constants = {"s": np.array([-1]), "e": np.array([-9]), "a": np.array([1]), "t": np.array([-1])}
-    path = save(tmp_path / "m.onnx", nodes, {"x": [2, None, 3]}, ["y"], constants)
-    done = straightway.convert(path)
-    assert {check.shape for check in done.verification.outputs} == {(2, 8, 3)}
-
-
 @pytest.mark.parametrize(("shape", "fixed"), [(["N", 3, 4, 1], "N"), (["N", 3, "T", 1], "N, T")])
 def test_a_squeeze_without_axes_leaves_no_size_open_that_may_be_one(shape, fixed, tmp_path):
     path = save(

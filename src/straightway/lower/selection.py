@@ -137,7 +137,7 @@ def _strided(g: Builder, x: Value, axis: int, places: range) -> Value:
 
 
 def bounded(g: Builder, x: Value, bounds: Mapping[int, slice]) -> Value:
-    """Slices of some axes as Python has them, upwards, whatever the size: the kernel clamps as well.
+    """Slices of some axes as Python has them, whatever the size: the kernel clamps as well.
 
     So does XNNPACK (subgraph/static-slice.c: reshape_slice_operator).
     """

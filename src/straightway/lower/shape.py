@@ -200,16 +200,12 @@ def _clamps(g: Builder, x: Value, axis: int, box: slice) -> bool:
     """Whether it depends on an axis of any size how much of it is taken, and from where."""
     if axis not in g.open_dims or x.const is not None or x.rank > MOST_STRIDED_RANK:
         return False
+    if (
+        box.step < 0
+    ):  # the kernel finds nothing from before the first element backwards, ONNX that one
+        return 0 <= box.start < FARTHEST or (box.start == -1 and -FARTHEST < box.stop < 0)
     to_the_end = box.stop == x.shape[axis] or box.stop >= FARTHEST
-    return box.step > 0 and (box.start < 0 or not (to_the_end or box.stop < 0))
-
-
-def _turns(g: Builder, x: Value, axis: int, box: slice) -> bool:
-    """Whether a slice backwards is whole here, and would not be of a longer axis of any size."""
-    if axis not in g.open_dims or x.const is not None or box.step > 0:
-        return False
-    size = x.shape[axis]
-    return -FARTHEST < box.stop < -size - 1 or size <= box.start < FARTHEST
+    return box.start < 0 or not (to_the_end or box.stop < 0)
 
 
 def _places(size: int, box: slice | None) -> range:
@@ -223,12 +219,11 @@ def _places(size: int, box: slice | None) -> range:
 def _sliced(g: Builder, x: Value, given: Sequence[Axes]) -> Value:
     starts, ends, axes, steps = given
     steps = steps or (1,) * len(starts)
-    asked = {
-        counted(axis, x.rank): slice(starts[k], ends[k], steps[k])
-        for k, axis in enumerate(axes or range(len(starts)))
-    }
-    if any(_turns(g, x, axis, box) for axis, box in asked.items()):
-        g.need_fixed_size("a slice backwards that is cut off")
+    asked: dict[int, slice] = {}
+    for k, axis in enumerate(axes or range(len(starts))):
+        own = counted(axis, x.rank)
+        to_the_start = steps[k] < 0 and ends[k] == -x.shape[own] - 1
+        asked[own] = slice(starts[k], -FARTHEST if to_the_start else ends[k], steps[k])
     clamped = {axis: box for axis, box in asked.items() if _clamps(g, x, axis, box)}
     if clamped:
         x = bounded(g, x, clamped)
