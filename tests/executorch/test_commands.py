@@ -2,6 +2,7 @@
 
 import json
 import platform
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from straightway.cli import main as _main  # noqa: E402, F401 - registers the co
 from straightway.cli.app import app  # noqa: E402
 from straightway.errors import InvalidRequest  # noqa: E402
 from straightway.executorch.rewrites.catalogue import named  # noqa: E402
+from straightway.trace.schema import Trace  # noqa: E402
 
 HERE = torch_models.__file__
 
@@ -79,10 +81,24 @@ def test_a_feature_of_the_cpu_is_measured_on_and_off(tmp_path):
     arguments = ("profile", program, "-n", "3", "--cap", "avx512*", "--cap", "fma3")
     said = run(*arguments, "-o", trace)
     assert "off: without avx512*, fma3" in said
-    for title in ("category", "in the model", "operator", "whole:"):
+    for title in ("category", "in the model", "operator", "whole, as traced:"):
         assert title in said
     names = {"net.pte", "net.pte.json", "net.json", "net.off.json"}
     assert {path.name for path in tmp_path.iterdir()} == names
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or "avx2" not in Path("/proc/cpuinfo").read_text("utf-8"),
+    reason="cpuinfo's flags are x86's",
+)
+def test_a_product_takes_longer_without_wide_vectors(tmp_path):
+    program, trace = tmp_path / "net.pte", tmp_path / "net.json"
+    run("export", f"{HERE}:large_product", "-o", program, "--no-verify")
+    run("profile", program, "-n", "5", "--cap", "avx*", "--cap", "fma3", "-o", trace)
+    on, off = (
+        Trace.from_json(path.read_text("utf-8")) for path in (trace, tmp_path / "net.off.json")
+    )
+    assert off.median_ns > 1.5 * on.median_ns
 
 
 def test_a_model_goes_both_ways():
@@ -97,7 +113,11 @@ def test_a_model_goes_both_ways():
     [
         (("export", "x:y", "-o", "x.pte", "--int8", "--int4"), "at a time", 2),
         (("export", "x:y", "-o", "x.pte", "--dtype", "fp8"), "fp32 or fp16", 2),
-        (("profile", "x.tflite", "--cap", "avx2"), "are for ExecuTorch", 2),
+        (("profile", HERE, "--cap", "avx2"), "are for ExecuTorch", 2),
+        (("profile", "x.pte"), "there is no such file", 2),
+        (("profile", HERE, "-n", "-3"), "--runs takes a number of 1 or more", 2),
+        (("diagnose", "x.pte", "--runs", "0"), "--runs takes a number of 1 or more", 2),
+        (("compare", "x:y", "--reference", "x.onnx"), "for two files", 2),
         (("profile", "x.pte", "--cap", "avx2", "--etdump", "x"), "at a time", 2),
         (("profile", "absent.pte"), "no such file", 2),
         (("profile", "x.pte", "--what-if", "0"), "above 0", 2),

@@ -120,6 +120,10 @@ def attention():
     return _made(Attention(), 2, 6, 16)
 
 
+def large_product():
+    return _made(nn.Linear(512, 512), 64, 512)
+
+
 def causal_attention():
     return _made(Attention(causal=True), 1, 6, 16)
 

@@ -103,6 +103,13 @@ def request(dim: list[str] | None, shape: list[str] | None, **options: Any) -> "
     return Request(dims=parse_dims(dim), shapes=parse_shapes(shape), **options)
 
 
+def at_least_one(options: Mapping[str, int]) -> None:
+    """Raise InvalidRequest for a count below one."""
+    for option, count in options.items():
+        if count < 1:
+            raise InvalidRequest(f"{option} takes a number of 1 or more; got {count}")
+
+
 def parse_dims(given: list[str] | None) -> dict[str, int]:
     """Read NAME=N; raises InvalidRequest for anything else, and for two sizes of one name."""
     found: dict[str, int] = {}

@@ -1,5 +1,6 @@
 """`straightway compare`."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from straightway.cli.app import (
     result_console,
 )
 from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
+from straightway.errors import InvalidRequest
 from straightway.report.quantity import duration, plural, printable
 from straightway.trace.difference import Difference
 
@@ -60,6 +62,16 @@ def command(
     """
     with errors(as_json=json), progress(f"comparing {a}") as step:
         if b is None:
+            alone(
+                {
+                    "--reference": reference,
+                    "--calibration": calibration,
+                    "--random": random,
+                    "--max-drop": max_drop,
+                    "--dim": dim,
+                    "--shape": shape,
+                }
+            )
             from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
 
             require()
@@ -93,8 +105,17 @@ def command(
         raise typer.Exit(1)
 
 
+def alone(options: Mapping[str, object]) -> None:
+    """Raise InvalidRequest for what a comparison of two files takes, but not that of two ways."""
+    for option, given in options.items():
+        if given:
+            raise InvalidRequest(
+                f"{option} is for two files; a model's two ways take --fixes alone"
+            )
+
+
 def show_difference(found: Difference, names: tuple[str, str], *, as_json: bool) -> None:
-    """Two traces, row by row."""
+    """Two traces, row by row, and as wholes."""
     if as_json:
         print_json(asdict(found))
         return
@@ -110,7 +131,7 @@ def show_difference(found: Difference, names: tuple[str, str], *, as_json: bool)
             times = (f"{row.a_ns / 1e3:.1f}", f"{row.b_ns / 1e3:.1f}")
             table.add_row(printable(row.name, 60), *times, ratio)
         console.print(table)
-    print_lines(f"whole: {duration(found.a_ns)}, {duration(found.b_ns)}: {found.whole}")
+    print_lines(f"whole, as traced: {duration(found.a_ns)}, {duration(found.b_ns)}: {found.whole}")
 
 
 def show_routes(both: Any, *, as_json: bool) -> None:
@@ -127,8 +148,9 @@ def show_routes(both: Any, *, as_json: bool) -> None:
         return
     show_difference(both.difference, ("ExecuTorch", "LiteRT"), as_json=False)
     print_lines(
-        f"{both.model}, in {plural(both.ratio.pairs, 'pair')} of runs in turns: LiteRT takes "
-        f"{both.ratio} of ExecuTorch's time; outputs {both.apart_db:.1f} dB apart"
+        f"{both.model}, in {plural(both.ratio.pairs, 'pair')} of runs in turns, not traced: LiteRT "
+        f"takes {both.ratio} of ExecuTorch's time; {both.apart_db:.1f} dB signal to error between "
+        "their outputs"
     )
 
 

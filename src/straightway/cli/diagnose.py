@@ -6,7 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from straightway.cli.app import Inputs, Json, app, errors, print_json, print_lines, progress
+from straightway.cli.app import (
+    Inputs,
+    Json,
+    app,
+    at_least_one,
+    errors,
+    print_json,
+    print_lines,
+    progress,
+)
 from straightway.cli.calibration import Calibration, Random
 from straightway.cli.export import Dtype, Int4, Int8, Int8Dynamic, precision_of
 from straightway.errors import InvalidRequest
@@ -50,13 +59,12 @@ def command(
     with errors(as_json=json), progress(f"diagnosing {model}") as step:
         from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
 
+        at_least_one({"--top": top, "--runs": runs})
+        threshold = share_of(max_overhead)
         require()
         from straightway.flow.diagnose import DiagnoseRequest, diagnose  # noqa: PLC0415
         from straightway.flow.export import ExportRequest  # noqa: PLC0415
 
-        if top < 1:
-            raise InvalidRequest(f"--top takes a number of 1 or more; got {top}")
-        threshold = share_of(max_overhead)
         asked = ExportRequest(
             precision=precision_of(dtype, (int8, int8_dynamic, int4)),
             calibration=calibration,

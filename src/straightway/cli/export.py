@@ -158,7 +158,7 @@ def outside(done: Any) -> Table | None:
             rows.setdefault((op.target, op.reason), []).append(op.source)
     if not rows:
         return None
-    table = Table("not delegated", "times", "why", "in the model", "line")
+    table = Table("not delegated", "count", "why", "in the model", "line")
     for (target, reason), sources in rows.items():
         lines = [f"{Path(one.file).name}:{one.line}" if one.file else "" for one in sources]
         table.add_row(

@@ -76,7 +76,9 @@ def command(
 
 def table_of(done: Any) -> Table:
     """Each rewrite: its promise, and its result."""
-    table = Table("rewrite", "places", "promised", "result: all against all but this", "kept")
+    table = Table(
+        "rewrite", "places", "promised", "time: with all rewrites, over with all but this", "kept"
+    )
     for one in done.applied:
         table.add_row(
             one.rewrite.title,
@@ -93,16 +95,20 @@ def lines(done: Any) -> list[str]:
     from straightway.flow.fix import moved_share, transpose_ns  # noqa: PLC0415
 
     text = []
-    for name, exported, trace in (
-        ("as it is", done.before, done.before_trace),
-        ("fixed", done.after, done.after_trace),
-    ):
+    helped = any(one.kept for one in done.applied)
+    sides = [("as it is", done.before, done.before_trace)]
+    if helped:
+        sides.append(("fixed", done.after, done.after_trace))
+    for name, exported, trace in sides:
         program = exported.lowered.map
         text.append(
             f"{name}: {duration(trace.median_ns)}, {plural(len(program.delegates), 'partition')}, "
             f"{plural(program.transposes, 'transpose')} of {duration(transpose_ns(trace))}, "
             f"data movement {moved_share(trace):.1%}"
         )
+    if not helped:
+        near = f"{done.numbers.model_db:.1f} dB signal to error against the model"
+        return [*text, f"no rewrite helps beyond noise: {done.path} is as exported; {near}"]
     result = (
         f"{done.path}: {done.ratio} of the time, in {plural(done.ratio.pairs, 'pair')} of runs; "
         f"{done.numbers.model_db:.1f} dB signal to error against the model"
@@ -119,7 +125,7 @@ def advice(done: Any) -> list[str]:
         text.append(f"{one.rewrite.title}: {one.rewrite.advice}")
         seen = dict.fromkeys(printable(str(change.source)) for change in one.changes)
         text += [f"  {place}" for place in seen if place]
-    return text
+    return text or ["nothing to change in the model's source"]
 
 
 def summary(done: Any) -> dict[str, Any]:

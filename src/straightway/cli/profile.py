@@ -13,6 +13,7 @@ from straightway.cli.app import (
     Json,
     Shapes,
     app,
+    at_least_one,
     errors,
     print_lines,
     progress,
@@ -72,13 +73,14 @@ def command(
 
         if what_if is not None and what_if <= 0:
             raise InvalidRequest(f"--what-if takes a factor above 0, such as 6; got {what_if}")
-        if top < 1:
-            raise InvalidRequest(f"--top takes a number of 1 or more; got {top}")
+        at_least_one({"--top": top, "--runs": runs, "--threads": threads})
         asked = request(dim, shape, inputs=inputs)
         if output is not None:
             files.check_output(output, model, *asked.sources)
         if cap and etdump is not None:
             raise InvalidRequest("one of --etdump and --cap at a time: a trace is measured already")
+        if not model.exists():
+            raise InvalidRequest(f"{model}: there is no such file")
         if cap and model.suffix.lower() == ".pte":
             both = _on_and_off(
                 model,

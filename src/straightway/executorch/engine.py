@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from executorch.extension.pybindings import portable_lib
 
 from straightway.errors import InvalidModel, InvalidRequest, ToolFailed
 from straightway.executorch import isa
@@ -15,6 +14,13 @@ from straightway.executorch.model import first_line
 from straightway.executorch.tensors import array_of, tensor_of
 from straightway.run import clock
 from straightway.run.wire import Array
+
+
+def _bindings() -> Any:
+    """ExecuTorch's own library: as it is loaded, XNNPACK chooses its kernels."""
+    from executorch.extension.pybindings import portable_lib  # noqa: PLC0415 - after `isa.cap`
+
+    return portable_lib
 
 
 class _Kept:
@@ -47,16 +53,17 @@ def _open(params: Mapping[str, Any], *, traced: bool = False) -> Any:
     if not path.is_file():
         raise InvalidRequest(f"{path}: there is no such file")
     _check_kernels(path, params.get("kernels", ()))
-    portable_lib._unsafe_reset_threadpool(int(params.get("threads", 1)))  # noqa: SLF001 - the only way
+    library = _bindings()
+    library._unsafe_reset_threadpool(int(params.get("threads", 1)))  # noqa: SLF001 - the only way
     try:
-        return portable_lib._load_for_executorch(str(path), enable_etdump=traced)  # noqa: SLF001 - its name
+        return library._load_for_executorch(str(path), enable_etdump=traced)  # noqa: SLF001 - its name
     except RuntimeError as error:
         raise InvalidModel(f"ExecuTorch can't load {path.name}: {first_line(error)}") from error
 
 
 def _check_kernels(path: Path, wanted: Sequence[str]) -> None:
     """Raise InvalidModel for operators that this runtime has no kernel for outside of delegates."""
-    known = {name.replace("::", ".") for name in portable_lib._get_operator_names()}  # noqa: SLF001 - its name
+    known = {name.replace("::", ".") for name in _bindings()._get_operator_names()}  # noqa: SLF001 - its name
     missing = [name for name in wanted if name.rstrip(".") not in known]
     if missing:
         raise InvalidModel(

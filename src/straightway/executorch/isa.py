@@ -1,20 +1,22 @@
 """Caps the instruction set that XNNPACK may use in this process, to see what a feature brings.
 
 XNNPACK chooses its kernels by cpuinfo's flags, which the wheel's thread-pool library exports; clearing
-some before anything is loaded hides the feature. For x86-64 only.
+some hides the feature, if ExecuTorch's bindings are not loaded yet: they choose as they are. For x86-64 only.
 """
 
 import ctypes
 import platform
+import sys
 from collections.abc import Sequence
+from importlib.metadata import files
 from pathlib import Path
 
-import executorch.exir
 import torch
 
-from straightway.errors import InvalidRequest, ToolFailed
+from straightway.errors import Bug, InvalidRequest, ToolFailed
 
-_LIBRARIES = Path(executorch.exir.__file__).parent.parent / "lib"
+_POOL = "libexecutorch_threadpool.so"
+_BINDINGS = "executorch.extension.pybindings._portable_lib"
 # struct cpuinfo_x86_isa of cpuinfo.h, one byte each, as built for x86-64.
 _NAMES = """rdtscp rdpid sysenter msr clzero clflush clflushopt mwait mwaitx fxsave xsave three_d_now
     three_d_now_plus prefetch prefetchw prefetchwt1 sse3 ssse3 sse4_1 sse4_2 sse4a misaligned_sse avx
@@ -40,9 +42,11 @@ _WITNESSES = {
 def cap(features: Sequence[str]) -> dict[str, bool]:
     """Clear features ("avx512vnni", "avx512*") and return what the processor has.
 
-    Call it before the first program is loaded. Raises InvalidRequest for an unknown feature,
+    Call it before the bindings are imported. Raises InvalidRequest for an unknown feature,
     ToolFailed where the flags can't be found.
     """
+    if _BINDINGS in sys.modules:
+        raise Bug("XNNPACK has chosen its kernels; what is capped now is not hidden")
     flags = _flags()
     has = {name: bool(flags[place]) for place, name in enumerate(FIELDS)}
     for feature in features:
@@ -72,8 +76,8 @@ def _flags() -> "ctypes.Array[ctypes.c_uint8]":
         )
     _ = torch.__version__  # its libraries must be there first
     try:
-        ctypes.CDLL(str(_LIBRARIES / "libexecutorch.so"), ctypes.RTLD_GLOBAL)
-        pool = ctypes.CDLL(str(_LIBRARIES / "libexecutorch_threadpool.so"), ctypes.RTLD_GLOBAL)
+        (library,) = (one for one in files("executorch") or () if one.name == _POOL)
+        pool = ctypes.CDLL(str(library.locate()), ctypes.RTLD_GLOBAL)
         if not pool.cpuinfo_initialize():
             raise ToolFailed("cpuinfo can't tell this processor's features")
         flags = (ctypes.c_uint8 * len(FIELDS)).in_dll(pool, "cpuinfo_isa")

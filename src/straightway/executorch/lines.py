@@ -2,20 +2,24 @@
 
 import re
 import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import executorch.exir
 import torch
 import torchao
 
 from straightway import errors
 
 _USER_CODE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-_LIBRARIES = tuple(
-    str(Path(file).parent)
-    for file in (torch.__file__, torchao.__file__, executorch.exir.__file__, errors.__file__)
-    if file
+_EXECUTORCH = find_spec("executorch")  # not imported: it takes a second
+_LIBRARIES = (
+    *(_EXECUTORCH.submodule_search_locations or () if _EXECUTORCH is not None else ()),
+    *(
+        str(Path(file).parent)
+        for file in (torch.__file__, torchao.__file__, errors.__file__)
+        if file
+    ),
 )
 
 

@@ -281,7 +281,7 @@ def _why(node: torch.fx.Node, reasons: Mapping[str, str]) -> str:
     base = target_name(node).split(".")
     names = {config.target_name.split(".")[0] for config in ALL_PARTITIONER_CONFIGS}
     if len(base) > 1 and base[1] not in names:
-        return f"XNNPACK's partitioner has no rule for {base[0]}.{base[1]}"
+        return "XNNPACK's partitioner has no rule for it"
     return "XNNPACK's partitioner has a rule for it, whose conditions it does not meet"
 
 

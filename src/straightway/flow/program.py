@@ -105,7 +105,8 @@ def on_and_off(path: Path, request: TraceRequest) -> tuple[Trace, Trace]:
 
     Each in a process of its own: what is hidden from XNNPACK stays hidden.
     """
-    return trace(path, replace(request, cap=())), trace(path, request)
+    off = trace(path, request)  # the first to find a feature that is none
+    return trace(path, replace(request, cap=())), off
 
 
 def settings_of(known: ProgramMap, *, threads: int = 1, cap: tuple[str, ...] = ()) -> Settings:

@@ -1,13 +1,15 @@
 """One PyTorch model on two ways to one CPU: ExecuTorch, and ONNX to TFLite on LiteRT."""
 
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
-from straightway.errors import ToolFailed
+from straightway.errors import Mismatch, ToolFailed
 from straightway.executorch.model import Model, load
 from straightway.executorch.onnx_route import write_onnx
 from straightway.executorch.tensors import array_of
@@ -16,6 +18,7 @@ from straightway.flow.export import ExportRequest, export
 from straightway.flow.program import TraceRequest, settings_of, trace as trace_program
 from straightway.flow.tally import nearness
 from straightway.flow.turns import in_turns
+from straightway.ir import Node, Source
 from straightway.run import litert
 from straightway.run.process import Child
 from straightway.run.race import Entrant
@@ -62,7 +65,7 @@ def routes(model: str | Model, *, fixes: bool = False, step: Step = quiet) -> Ro
         stored = stored_inputs(conversion.translation, conversion.arrays)
         with Child(measure=True) as child:
             second = litert.measure(child, file, list(stored.values()), runs=TRACED_RUNS)
-        second = sourced(second, conversion)
+        second = sourced(second, conversion, first)
         step("racing both")
         arrays = {str(k): array_of(one) for k, one in enumerate(given.inputs)}
         last = settings_of(done.exported.lowered.map).channels_last
@@ -105,15 +108,34 @@ def _apart(program: Path, file: Path, arrays: list[np.ndarray], conversion: Conv
         ours = child.call(runner.run(program, arrays))
         fed = _fed(conversion, arrays)
         theirs = child.call(litert.run(file, list(fed.values()))).outputs
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=False) if a.shape == b.shape]
+    # one exporter may drop an output that is an input, or that occurs twice
+    pairs = list(zip(ours, theirs, strict=False))
+    odd = next(((a.shape, b.shape) for a, b in pairs if a.shape != b.shape), None)
+    if odd is not None:
+        raise Mismatch(f"the two ways' outputs are of shapes {odd[0]} and {odd[1]}")
     return min((nearness(a, b) for a, b in pairs), default=-np.inf)
 
 
-def sourced(trace: Trace, conversion: Conversion) -> Trace:
-    """A trace of a converted file with the lines of the model that its ops come from."""
+def sourced(trace: Trace, conversion: Conversion, beside: Trace) -> Trace:
+    """A trace of a converted file with the lines of the model that its ops come from.
+
+    Of an op that stands for several lines (a convolution and its batch norm), the one that takes
+    longest in the trace `beside`, so that both name it alike.
+    """
+    times: defaultdict[tuple[str, str, int], float] = defaultdict(float)
+    for event in beside.events:
+        if event.op_index is not None:
+            told = beside.ops[event.op_index]
+            times[told.module, told.file, told.line] += median(event.samples_ns or (0,))
+
+    def place(node: Node) -> Source | None:
+        lined = sorted(one for one in node.origins if one.file)
+        return max(
+            lined, key=lambda one: times[one.module, one.file, one.line], default=None
+        )  # the first of equals
+
     places = {
-        index: min((one for one in node.origins if one.file), default=None)
-        for node, index in conversion.translation.written.operators.items()
+        index: place(node) for node, index in conversion.translation.written.operators.items()
     }
     ops = []
     for op in trace.ops:
