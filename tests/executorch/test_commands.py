@@ -26,7 +26,8 @@ def run(*arguments, code=0):
     return done.output
 
 
-def test_export_tells_what_is_left_and_why(tmp_path):
+def test_export_tells_what_is_left_and_why(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     out = run("export", f"{HERE}:parts", "-o", tmp_path / "parts.pte")
     assert "not delegated" in out
     assert out.count("│ select_copy") == 1
