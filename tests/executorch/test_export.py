@@ -166,6 +166,18 @@ def test_a_model_that_branches_on_data_is_refused_with_its_line(tmp_path):
         export(made("branch", torch_models.branch), tmp_path / "x.pte")
 
 
+def test_a_size_that_is_no_open_one_is_told_as_torch_suggests(tmp_path):
+    with pytest.raises(Unsupported, match=r"torch suggests: steps = 6\n.*that dimension as fixed"):
+        export(made("open_steps", torch_models.open_steps), tmp_path / "x.pte")
+
+
+def test_sizes_of_open_dimensions_come_from_no_line(tmp_path):
+    program = export(made("open_size", torch_models.open_size), tmp_path / "x.pte")
+    sizes = [one for one in program.exported.lowered.map.ops if "sym_size" in one.target]
+    assert sizes
+    assert {(one.source.file, one.source.module) for one in sizes} == {("", "")}
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -150,6 +150,23 @@ def open_batch():
     return module, (torch.randn(4, 8),), ({0: batch},)
 
 
+class Series(nn.Module):
+    """Has a size of its own among the model's numbers."""
+
+    def forward(self, x):
+        return (x.reshape(x.shape[0], -1) * x.shape[0]).sum(1)
+
+
+def open_size():
+    batch = torch.export.Dim("batch", min=1, max=16)
+    return Series().eval(), (torch.randn(4, 2, 8),), ({0: batch},)
+
+
+def open_steps():
+    steps = torch.export.Dim("steps", min=2, max=80)
+    return nn.GRU(3, 3, batch_first=True).eval(), (torch.randn(1, 6, 3),), ({1: steps},)
+
+
 def nothing():
     return 3
 

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
@@ -21,6 +22,10 @@ _REMEDIES = (
     ("GuardOnDataDependent", "bound the size with torch._check, or fix the value it needs"),
     ("Could not guard", "write the branch with torch.where or torch.cond, or fix the value"),
     ("inferred to be a constant", "take that dimension as fixed: the model computes with its size"),
+    (
+        "specializ",
+        "take that dimension as fixed: the model needs its size (GRU and LSTM write out each step)",
+    ),
     ("Constraints violated", "widen the range of that dimension, or take it as fixed"),
     ("is not a valid input type", "give tensors, numbers, lists or dictionaries of them as inputs"),
     ("torch.jit.ScriptModule", "give the module itself, before torch.jit.script or trace"),
@@ -28,6 +33,7 @@ _REMEDIES = (
     ("missing", "give an example input for each parameter of forward"),
     ("positional argument", "give an example input for each parameter of forward"),
 )
+_SUGGESTED = re.compile(r"Suggested fixes:\s*\n(?P<fix>[^\n]+)")
 
 
 def capture(model: Model) -> ExportedProgram:
@@ -70,4 +76,7 @@ def _told(name: str, error: BaseException) -> str:
     said = str(error)
     helps = next((remedy for sign, remedy in _REMEDIES if sign.lower() in said.lower()), "")
     text += f": {type(error).__name__}: {first_line(error)}"
+    suggested = _SUGGESTED.search(said)
+    if suggested:
+        text += f"\n  torch suggests: {suggested['fix'].strip()}"
     return f"{text}\n  what usually helps: {helps}" if helps else text

@@ -10,7 +10,9 @@ import torch
 from straightway.ir.source import Source
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in .+$')
-_LIBRARY = str(Path(torch.__file__).parent)
+# passes of torch give their own files as "torch/fx/...", and a name in the place of modules
+_LIBRARY = (str(Path(torch.__file__).parent), "torch/")
+_NO_MODULE = "_empty_nn_module_stack"
 
 
 def source_of(node: torch.fx.Node) -> Source:
@@ -39,7 +41,9 @@ def _module(node: torch.fx.Node) -> str:
     """The path of the innermost module, as `named_modules` calls it."""
     stack: dict[str, Any] = node.meta.get("nn_module_stack") or {}
     paths = [str(path) for path, _ in stack.values()]
-    return paths[-1].removeprefix("L['self'].") if paths else ""
+    if not paths or paths[-1].startswith(_NO_MODULE):
+        return ""
+    return paths[-1].removeprefix("L['self'].")
 
 
 def target_name(node: torch.fx.Node) -> str:
