@@ -101,11 +101,12 @@ def is_large(model: bytes) -> bool:
 def attempt(path: Path, child: Child | None, *, limit_s: int = SLOWEST_S) -> str:
     """Convert one file; the empty text or what went wrong, and where."""
     try:
-        return _attempt(path, child, limit_s)
+        try:
+            return _attempt(path, child, limit_s)
+        finally:
+            signal.alarm(0)
     except TooSlow as error:  # it came when all was done but to turn the alarm off
         return _place(error)
-    finally:
-        signal.alarm(0)
 
 
 def _attempt(path: Path, child: Child | None, limit_s: int) -> str:

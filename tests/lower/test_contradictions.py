@@ -111,6 +111,11 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
             "has one dimension",
         ),
         (
+            "GroupNormalization",
+            case(x=(6,), scale=np.ones(3, F4), bias=np.ones(3, F4), num_groups=3, opset=18),
+            "can't be made of",
+        ),
+        (
             "DequantizeLinear",
             case(x=run(np.zeros((2, 4)), np.uint8), x_scale=np.ones((2, 1), F4), block_size=2),
             "blocks of 2",

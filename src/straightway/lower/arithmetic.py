@@ -150,6 +150,8 @@ def has_whole_power(x: Value, y: Value) -> bool:
         case(x=run([[0.25, 2.0, 9.0]]), y=np.array([[0.3], [-1.7]], np.float32)),
         case(x=run([[-3, 2, 9]], np.int32), y=run([[3], [2]], np.int32)),
         case(x=run([[-1, 1, 9]], np.int32), y=run([[-3], [2], [-2]], np.int32)),
+        case(x=run([[-1, 1, 2, -(2**31)]], np.int32), y=run([[-(2**31)], [-1], [1]], np.int32)),
+        case(x=run([[-1, 1, 2]], np.int32), y=np.array(-(2**31), np.int32)),
         case(x=run([[-3, 2, 9]], np.int64), y=np.array(2, np.int64)),
         case(x=run([[-3, 2, 9]], np.int64), y=np.array([[11, 40, 5]], np.int64)),
         case(x=run([[-1, 1, -3, 2, 9]], np.int64), y=run([[-3], [5], [0], [16]], np.int64)),
@@ -235,9 +237,13 @@ def _long_power(g: Builder, x: Value, y: Value) -> Value:
 
 
 def _whole_power(g: Builder, x: Value, y: Value) -> Value:
-    """POW refuses to run with a negative exponent (kernels/pow.cc: Eval); 1 and -1 have such powers."""
-    size = g.ABS(y)
-    vanishes = g.LOGICAL_AND(g.LESS(y, 0), g.GREATER(g.ABS(x), 1))
+    """POW refuses to run with a negative exponent (kernels/pow.cc: Eval); 1 and -1 have such powers.
+
+    The least integers have no absolute value: that of an exponent is even, as good as any that is far.
+    """
+    size = g.ABS(g.MAXIMUM(y, int(np.iinfo(y.dtype).min) + 2))
+    far = g.LOGICAL_OR(g.GREATER(x, 1), g.LESS(x, -1))
+    vanishes = g.LOGICAL_AND(g.LESS(y, 0), far)
     return g.SELECT_V2(vanishes, g.const(np.array(0, x.dtype)), g.POW(x, size))
 
 

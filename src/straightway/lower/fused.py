@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
 from straightway.lower.activation import elu, hard_sigmoid, leaky_relu, sigmoid
 from straightway.lower.builder import Builder
@@ -106,6 +107,10 @@ def fused_conv(
 ) -> Value:
     """A convolution, a sum, an activation."""
     y = conv(g, x, w, b, win=win, out=out)
+    if z is not None and z.shape != y.shape:
+        raise InvalidModel(
+            f"the sum's other operand is like the convolution; got {z.type}, {y.type}"
+        )
     return activated(g, y if z is None else g.ADD(y, z), activation, activation_params)
 
 

@@ -174,6 +174,10 @@ def group_normalization(
     node: Node,
 ) -> Value:
     """Over the channels of a group and the spatial dimensions."""
+    if x.rank < 2 or num_groups < 1 or x.shape[1] % num_groups:
+        raise InvalidModel(
+            f"{num_groups} groups of channels, dimension 1, can't be made of {x.type}"
+        )
     grouped = g.reshape(x, (x.shape[0], num_groups, x.shape[1] // num_groups, *x.shape[2:]))
     normal, _, _ = standardized(g, grouped, tuple(range(2, grouped.rank)), epsilon)
     if node.op.version < BY_CHANNEL:
