@@ -259,3 +259,18 @@ def test_powers_that_are_no_number_are_the_nearest(tmp_path):
     assert done.verification is not None
     assert "ONNX leaves that undefined" in done.verification.note
     assert any("24 bits" in remark.text for remark in done.remarks)
+
+
+@pytest.mark.parametrize("exponent", [np.int32, np.int64])
+def test_powers_of_zero_below_zero_are_undefined(tmp_path, exponent):
+    bases = numpy_helper.from_array(np.array([[0, -1, 2]]), "b")
+    powers = numpy_helper.from_array(np.array([[-(2**31)], [-1], [3]], exponent), "p")
+    y = helper.make_tensor_value_info("y", TensorProto.INT64, [3, 3])
+    graph = helper.make_graph(
+        [helper.make_node("Pow", ["b", "p"], ["y"])], "g", [], [y], [bases, powers]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    found = straightway.convert(tmp_path / "m.onnx").verification
+    assert found.equal
+    assert "ONNX leaves that undefined" in found.note

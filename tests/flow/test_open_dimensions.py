@@ -288,6 +288,17 @@ def test_windows_hold_at_any_size(tmp_path, node):
     assert_equal_at(path, done.data, *({"x": floats(n, 3, h, w)} for n, h, w in sizes))
 
 
+def test_strides_beyond_the_kernel_hold_at_fixed_sizes_only(tmp_path):
+    """onnxruntime crops there, by what the size leaves over."""
+    node = helper.make_node(
+        "AveragePool", ["x"], ["y"], kernel_shape=[1, 1], strides=[1, 3], auto_pad="SAME_UPPER"
+    )
+    path = save(tmp_path / "m.onnx", [node], {"x": [1, 3, 7, "W"]}, ["y"], {})
+    with pytest.raises(straightway.Unsupported, match="depends on the sizes"):
+        straightway.convert(path)
+    assert straightway.convert(path, dims={"W": 13}).verification.equal
+
+
 def kinds(done):
     return Counter(node.op.name for node in done.translation.written.operators)
 

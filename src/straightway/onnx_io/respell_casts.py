@@ -58,6 +58,8 @@ def _spelled(node: onnx.NodeProto, kinds: Mapping[str, int]) -> Iterator[onnx.No
         yield from _nearest(node, target, DOUBLE if source == DOUBLE else FLOAT)
     elif node.op_type == "Pow" and source in WHOLE and kinds.get(node.input[1]) in FLOATS:
         yield from _power(node, source)
+    elif node.op_type == "Pow" and source in WHOLE and kinds.get(node.input[1]) in WHOLE:
+        yield from _without_inverses_of_zero(node, WHOLE[source].dtype)
     else:
         yield node
 
@@ -71,6 +73,26 @@ def _power(node: onnx.NodeProto, kind: int) -> Iterator[onnx.NodeProto]:
     yield onnx.helper.make_node("Pow", wide, [f"{y}/real"])
     cast = onnx.helper.make_node("Cast", [f"{y}/real"], [y], to=kind)
     yield from _nearest(cast, kind, DOUBLE)
+
+
+def _without_inverses_of_zero(node: onnx.NodeProto, dtype: np.dtype) -> Iterator[onnx.NodeProto]:
+    """0 to the power of less than 0 is left undefined, too: 0, as the powers of all that is far from it."""
+    (x, exponent), (y,) = node.input, node.output
+
+    def made(name: str, op: str, *inputs: str, **attrs: Any) -> onnx.NodeProto:
+        return onnx.helper.make_node(op, list(inputs), [f"{y}/{name}"], **attrs)
+
+    for name, value in (("two", dtype.type(2)), ("nothing", 0.0), ("half", 0.5)):
+        array = onnx.numpy_helper.from_array(np.array(value), name)
+        yield made(name, "Constant", value=array)
+    yield made("base", "Cast", x, to=DOUBLE)
+    yield made("exponent", "Cast", exponent, to=DOUBLE)
+    yield made("size", "Abs", f"{y}/base")
+    yield made("is_zero", "Less", f"{y}/size", f"{y}/half")
+    yield made("inverts", "Less", f"{y}/exponent", f"{y}/nothing")
+    yield made("undefined", "And", f"{y}/is_zero", f"{y}/inverts")
+    yield made("safe", "Where", f"{y}/undefined", f"{y}/two", x)
+    yield onnx.helper.make_node("Pow", [f"{y}/safe", exponent], [y])
 
 
 def _nearest(node: onnx.NodeProto, target: int, source: int) -> Iterator[onnx.NodeProto]:
