@@ -351,6 +351,11 @@ def test_an_lstm_whose_states_pass_what_xnnpack_takes(tmp_path: Path) -> None:
             case(query=(2, 3, 4), key=(2, 3, 4), value=(2, 3, 4), num_heads=2, unidirectional=-2),
             "unidirectional is 0 or 1",
         ),
+        (
+            "Attention",
+            case(x=(2, 3, 6), weights=np.ones((6, 12), F4), past=np.ones(12, F4), num_heads=2),
+            "have 3, 2 and 5 dimensions",
+        ),
     ],
 )
 def test_what_no_schema_checks(op: str, given: Case, text: str, tmp_path: Path) -> None:

@@ -192,9 +192,11 @@ def _sets(declared: Graph, symbols: Symbols, tried: Joined, options: Options) ->
         graph = None if one in tried.made else prepared(declared, shapes)
         if one in tried.made or (graph is not None and fits(graph)):
             every.append(shapes)
+    every = _bounded(every)
     if options.inputs is None:
         pinned = pinned_inputs(at(declared, symbols, samples[0]))
-        seeds = [options.seeds[k % len(options.seeds)] for k in range(POINTS)]
+        count = min(POINTS, len(every))
+        seeds = [options.seeds[k % len(options.seeds)] for k in range(count)]
         base = [make_inputs(source, seed, pinned) for seed in seeds]
     else:
         own = given(options.inputs, declared)
@@ -202,6 +204,13 @@ def _sets(declared: Graph, symbols: Symbols, tried: Joined, options: Options) ->
         every[-1] = {name: array.shape for name, array in own.items()}
         base = [own]
     return [resized(base[k % len(base)], shapes) for k, shapes in enumerate(every)]
+
+
+def _bounded(every: Sequence[Shapes]) -> list[Shapes]:
+    """Shapes of inputs whose sets are not too large to be held together, the smallest at least."""
+    sizes = [sum(math.prod(shape) for shape in shapes.values()) for shapes in every]
+    kept = [shapes for shapes, size in zip(every, sizes, strict=True) if size <= MOST_ELEMENTS]
+    return kept or [every[sizes.index(min(sizes))]]
 
 
 def _small(

@@ -141,6 +141,9 @@ def attention(  # noqa: PLR0917 - the signature is the schema
     out: list[TensorType],
 ) -> list[Value]:
     """A product gives query, key and value; two more around a softmax."""
+    if x.rank != 3 or weights.rank != 2 or (past is not None and past.rank != 5):
+        given = [str(v.type) for v in (x, weights, past) if v is not None]
+        raise InvalidModel(f"input, weights and past have 3, 2 and 5 dimensions; got {given}")
     sizes = qkv_hidden_sizes or (weights.shape[1] // 3,) * 3
     packed = product(g, x, weights)
     packed = packed if bias is None else g.ADD(packed, bias)
