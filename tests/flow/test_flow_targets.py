@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_flow_quantize import Net, attention, data, decoder, residual
+from test_flow_quantize import Net, attention, data, decoder, residual, same_numbers  # noqa: F401 - same_numbers: for every test
 
 import straightway
 from straightway.errors import InvalidRequest

@@ -2,7 +2,7 @@
 
 import re
 import sysconfig
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ import torchao
 from straightway import errors
 
 _USER_CODE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-_EXECUTORCH = find_spec("executorch")  # not imported: it takes a second
 _LIBRARIES = (
-    *(_EXECUTORCH.submodule_search_locations or () if _EXECUTORCH is not None else ()),
+    # not imported: it takes a second, and any folder of that name is part of a namespace
+    str(distribution("executorch").locate_file("executorch")),
     *(
         str(Path(file).parent)
         for file in (torch.__file__, torchao.__file__, errors.__file__)
