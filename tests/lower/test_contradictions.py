@@ -103,6 +103,24 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
             ),
             "alike in shape",
         ),
+        (
+            "ReverseSequence",
+            case(
+                input=(3, 4), sequence_lens=np.array([1, 2, 1, 2]), batch_axis=-(2**63), time_axis=0
+            ),
+            "none of 2 dimensions",
+        ),
+        (
+            "RoiAlign",
+            case(
+                x=(1, 3, 6, 8),
+                rois=np.ones((3, 4), F4),
+                batch_indices=np.zeros(3, np.int64),
+                output_height=0,
+                sampling_ratio=2,
+            ),
+            "at least one part",
+        ),
         ("TopK", case(x=(4,), k=np.array([-9]), outputs=2), "no -9 largest"),
         ("LayerNormalization", case(x=(2, 3, 4), scale=np.ones(3, F4)), "broadcasts to"),
         (

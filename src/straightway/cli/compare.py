@@ -72,13 +72,7 @@ def command(
                     "--shape": shape,
                 }
             )
-            from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
-
-            require()
-            from straightway.flow.routes import routes  # noqa: PLC0415
-
-            both = routes(a, fixes=fixes, step=step)
-            show_routes(both, as_json=json)
+            two_ways(a, fixes=fixes, step=step, as_json=json)
             return
         from straightway.flow.compare import CompareRequest, compare  # noqa: PLC0415 - after --help
 
@@ -112,6 +106,16 @@ def alone(options: Mapping[str, object]) -> None:
             raise InvalidRequest(
                 f"{option} is for two files; a model's two ways take --fixes alone"
             )
+
+
+def two_ways(model: str, *, fixes: bool, step: Any, as_json: bool) -> None:
+    """A PyTorch model through ExecuTorch, and through ONNX to LiteRT."""
+    from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
+
+    require()
+    from straightway.flow.routes import routes  # noqa: PLC0415
+
+    show_routes(routes(model, fixes=fixes, step=step), as_json=as_json)
 
 
 def show_difference(found: Difference, names: tuple[str, str], *, as_json: bool) -> None:

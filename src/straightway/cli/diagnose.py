@@ -82,13 +82,11 @@ def command(
                 export=asked,
             ),
         )
-        written = _report(done, output) if output is not None else None
+        written = () if output is None else (f"report: {_report(done, output)}",)
     if json:
         print_json(summary(done))
     else:
-        print_lines(*lines(done, top))
-        if written is not None:
-            print_lines(f"report: {written}")
+        print_lines(*lines(done, top), *written)
     if threshold is not None and done.overhead > threshold:
         raise typer.Exit(FOUND)
 

@@ -81,27 +81,14 @@ def command(
             raise InvalidRequest("one of --etdump and --cap at a time: a trace is measured already")
         if not model.exists():
             raise InvalidRequest(f"{model}: there is no such file")
-        if cap and model.suffix.lower() == ".pte":
-            both = _on_and_off(
-                model,
-                runs=runs,
-                threads=threads,
-                etrecord=etrecord,
-                cap=tuple(cap),
-                inputs=inputs,
-            )
-            if output is not None:
-                for path, one in zip((output, without(output)), both, strict=True):
-                    files.write(path, one.to_json().encode())
-            show_features(both, tuple(cap), as_json=json)
-            return
         if model.suffix.lower() == ".pte":
-            trace = _program(
+            found = _program(
                 model,
                 runs=runs,
                 threads=threads,
                 etdump=etdump,
                 etrecord=etrecord,
+                cap=tuple(cap or ()),
                 inputs=inputs,
             )
         elif etdump is not None or etrecord is not None or cap:
@@ -109,10 +96,19 @@ def command(
                 "--etdump, --etrecord and --cap are for ExecuTorch programs (.pte)"
             )
         else:
-            trace = profile(model, asked, runs=runs, threads=threads)
+            found = (profile(model, asked, runs=runs, threads=threads),)
         if output is not None:
-            files.write(output, trace.to_json().encode())
-    if json:
+            for path, one in zip((output, without(output)), found, strict=False):
+                files.write(path, one.to_json().encode())
+    if len(found) > 1:
+        show_features(found, tuple(cap or ()), as_json=json)
+    else:
+        show(found[0], top, what_if, as_json=json)
+
+
+def show(trace: Any, top: int, what_if: float | None, *, as_json: bool) -> None:
+    """A trace: its operators, the slowest first, and its whole."""
+    if as_json:
         sys.stdout.write(trace.to_json() + "\n")
         return
     print_lines(*lines(trace))
@@ -122,24 +118,15 @@ def command(
         print_lines(projected(trace, what_if))
 
 
-def _program(model: Path, **options: Any) -> Any:
-    """The trace of an ExecuTorch program."""
+def _program(model: Path, **options: Any) -> tuple[Any, ...]:
+    """The trace of an ExecuTorch program; with a cap, that without the features behind it."""
     from straightway.executorch.installed import require  # noqa: PLC0415
 
     require()
-    from straightway.flow.program import TraceRequest, trace  # noqa: PLC0415
+    from straightway.flow.program import TraceRequest, on_and_off, trace  # noqa: PLC0415
 
-    return trace(model, TraceRequest(**options))
-
-
-def _on_and_off(model: Path, **options: Any) -> Any:
-    """Two traces of an ExecuTorch program: with all of the CPU's features, and without some."""
-    from straightway.executorch.installed import require  # noqa: PLC0415
-
-    require()
-    from straightway.flow.program import TraceRequest, on_and_off  # noqa: PLC0415
-
-    return on_and_off(model, TraceRequest(**options))
+    asked = TraceRequest(**options)
+    return on_and_off(model, asked) if asked.cap else (trace(model, asked),)
 
 
 def without(output: Path) -> Path:

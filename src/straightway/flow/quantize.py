@@ -282,6 +282,7 @@ def _quantized(
             return Rounded(data=data, given=given, accuracy=near, remarks=remarks)
 
         done = _mixed(rounder, compared, first, child)
+    given = done.given
     return Quantization(
         model=path,
         path=None,
@@ -289,15 +290,11 @@ def _quantized(
         calibration=samples.description,
         is_random=samples.is_random,
         is_constant=is_constant(seen, [plain.names[v] for v in graph.inputs]),
-        samples=len(first) if samples.count == 0 else samples.count,
-        stored=len(done.given.schemes),
+        samples=samples.count or len(first),
+        stored=len(given.schemes),
         accuracy=done.accuracy,
         borders=_borders(done, asked.device),
-        floats={
-            node.name: why
-            for node, why in done.given.floats.items()
-            if node not in done.given.hybrids
-        },
+        floats={n.name: why for n, why in given.floats.items() if n not in given.hybrids},
         remarks=(*evened, *stray, *tried, *done.remarks),
     )
 

@@ -293,6 +293,12 @@ class Pooling:
     sampling_ratio: int = 0
     spatial_scale: float = 1.0
 
+    def __post_init__(self) -> None:
+        """Refuse what ONNX's shape functions let pass."""
+        if min(self.output_height, self.output_width) < 1:
+            parts = (self.output_height, self.output_width)
+            raise InvalidModel(f"a box has at least one part each way; got {parts}")
+
 
 BOXES = run([[0.5, 1.0, 6.25, 4.0], [2.0, -1.5, 9.0, 7.0], [3.0, 3.0, 3.5, 3.25]])
 BATCHES = run([1, 0, 1], np.int64)

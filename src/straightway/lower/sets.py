@@ -153,7 +153,8 @@ def reverse_sequence(
     g: Builder, x: Value, lengths: Value, /, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Value:
     """One op."""
-    found: Value = g.REVERSE_SEQUENCE(x, lengths, sequence_axis=time_axis, batch_axis=batch_axis)
+    time, batch = counted(time_axis, x.rank), counted(batch_axis, x.rank)
+    found: Value = g.REVERSE_SEQUENCE(x, lengths, sequence_axis=time, batch_axis=batch)
     return found
 
 

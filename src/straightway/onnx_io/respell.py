@@ -5,14 +5,14 @@ and is off by up to 8e-8, the third digit of a probability of 3e-5; 1 / (1 + exp
 last bits. Narrow floats and Casts: see `respell_floats` and `respell_casts`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx.numpy_helper
 
-from straightway.onnx_io.check import tensors
+from straightway.onnx_io.check import graphs, tensors
 
 ONE = "straightway/one"
 # protobuf serialises no more than 2 GiB; float16 may become twice as large
@@ -31,6 +31,19 @@ def respelled(path: Path, changes: Sequence[Change]) -> bytes | None:
     if not all(change(model) for change in changes):
         return None
     return bytes(model.SerializeToString())
+
+
+def each_node(
+    model: onnx.ModelProto, spelled: Callable[[onnx.NodeProto], Iterable[onnx.NodeProto]]
+) -> bool:
+    """Put what `spelled` gives in the place of each node, in all graphs; whether one gave several."""
+    changed = False
+    for graph in [*graphs(model.graph)]:
+        nodes = [one for node in graph.node for one in spelled(node)]
+        changed |= len(nodes) != len(graph.node)
+        del graph.node[:]
+        graph.node.extend(nodes)
+    return changed
 
 
 def sigmoids(model: onnx.ModelProto) -> bool:

@@ -5,6 +5,7 @@ differ. LiteRT takes the nearest; NaN becomes the greatest (tflite/kernels/cast.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import onnx.numpy_helper
 import onnx.shape_inference
 
 from straightway.onnx_io.check import graphs
+from straightway.onnx_io.respell import each_node
 
 INT64, FLOAT, DOUBLE = (onnx.TensorProto.DataType.Value(n) for n in ("INT64", "FLOAT", "DOUBLE"))
 FLOATS = {onnx.TensorProto.DataType.Value(n) for n in ("FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE")}
@@ -32,13 +34,7 @@ def casts(model: onnx.ModelProto) -> bool:
     if opset < OLDEST:
         return False
     kinds = _kinds(onnx.shape_inference.infer_shapes(model))
-    changed = False
-    for graph in [*graphs(model.graph)]:
-        nodes = [spelled for node in graph.node for spelled in _spelled(node, kinds)]
-        changed |= len(nodes) != len(graph.node)
-        del graph.node[:]
-        graph.node.extend(nodes)
-    return changed
+    return each_node(model, partial(_spelled, kinds=kinds))
 
 
 def _kinds(model: onnx.ModelProto) -> dict[str, int]:

@@ -12,7 +12,7 @@ import onnx
 import onnx.helper
 import onnx.numpy_helper
 
-from straightway.onnx_io.check import graphs
+from straightway.onnx_io.respell import each_node
 
 # onnx/defs/math/defs.cc: the bodies of HannWindow-17, HammingWindow-17 and BlackmanWindow-17
 COSINES = {
@@ -25,13 +25,7 @@ FLOAT, DOUBLE, INT64 = (onnx.TensorProto.DataType.Value(n) for n in ("FLOAT", "D
 
 def windows(model: onnx.ModelProto) -> bool:
     """Spell out each window function of floats."""
-    changed = False
-    for graph in [*graphs(model.graph)]:
-        nodes = [spelled for node in graph.node for spelled in _spelled(node)]
-        changed |= len(nodes) != len(graph.node)
-        del graph.node[:]
-        graph.node.extend(nodes)
-    return changed
+    return each_node(model, _spelled)
 
 
 def _spelled(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from straightway.executorch.rewrites.permutes import axes_of
 from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten
 
 _NAME = "attention"
@@ -111,12 +112,8 @@ def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
 def _turned(scene: Scene, write: Writer, key: torch.fx.Node) -> torch.fx.Node:
     """The keys' last dimensions exchanged, in one move with a permute that already makes them."""
     axes = list(range(scene.rank(key)))
-    if key.target is aten.transpose.int:
-        first, second = (int(dim) % len(axes) for dim in key.args[1:3])
-        axes[first], axes[second] = axes[second], axes[first]
-        key = key.args[0]
-    elif key.target is aten.permute.default:
-        axes, key = [int(dim) % len(axes) for dim in key.args[1]], key.args[0]
+    if key.target in {aten.transpose.int, aten.permute.default}:
+        axes, key = axes_of(scene, key), key.args[0]
     axes[-2:] = axes[-1], axes[-2]
     return write(aten.permute.default, key, axes)
 
