@@ -147,22 +147,17 @@ def hub(count):
     return graph
 
 
-def cpu_s(make, count):
-    graph = make(count)
-    start = time.process_time()
-    prepare(graph)
-    return time.process_time() - start
-
-
-def test_time_grows_with_the_nodes():
+@pytest.mark.timed
+def test_time_grows_with_the_nodes(least_cpu_s):
     """20,000 nodes take some seconds, and about four times as long as 5,000."""
-    small, large = cpu_s(chain, 5_000), cpu_s(chain, 20_000)
+    small, large = (least_cpu_s(prepare, lambda n=n: chain(n)) for n in (5_000, 20_000))
     assert large < 8
     assert large < 9 * small + 0.5
 
 
-def test_a_value_with_thousands_of_users_is_no_trap():
-    assert cpu_s(hub, 5_000) < 5
+@pytest.mark.timed
+def test_a_value_with_thousands_of_users_is_no_trap(least_cpu_s):
+    assert least_cpu_s(prepare, lambda: hub(5_000)) < 5
 
 
 def test_a_deep_chain_is_simplified():
