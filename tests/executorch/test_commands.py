@@ -82,7 +82,7 @@ def test_a_feature_of_the_cpu_is_measured_on_and_off(tmp_path):
     arguments = ("profile", program, "-n", "3", "--cap", "avx512*", "--cap", "fma3")
     said = run(*arguments, "-o", trace)
     assert "off: without avx512*, fma3" in said
-    for title in ("category", "in the model", "operator", "whole, as traced:"):
+    for title in ("category", "in the model", "operator", "whole, in 3 pairs of runs in turns"):
         assert title in said
     names = {"net.pte", "net.pte.json", "net.json", "net.off.json"}
     assert {path.name for path in tmp_path.iterdir()} == names

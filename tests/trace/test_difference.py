@@ -1,5 +1,8 @@
 """Two traces are compared row by row; what is inside the noise is no difference."""
 
+from dataclasses import replace
+from operator import mul
+
 import pytest
 
 from straightway.trace.difference import difference
@@ -69,6 +72,26 @@ def test_pairs_remove_what_hits_both():
     first = [0.9 * a * b for a, b in zip(drift, NOISE)]
     assert paired_ratio(first, drift).is_faster
     assert not ratio_of_medians(first, drift).is_clear
+
+
+def test_traces_in_turns_are_compared_run_by_run():
+    drift = (1.0, 5.0, 2.0, 9.0, 3.0, 7.0, 4.0, 8.0, 6.0)
+
+    def drifting(scale):
+        one = trace_of("CONV_2D", scale)
+        events = tuple(
+            replace(e, samples_ns=tuple(map(mul, e.samples_ns, drift))) for e in one.events
+        )
+        return replace(one, events=events, total_ns=tuple(map(mul, one.total_ns, drift)))
+
+    first, second = drifting(1.0), drifting(0.9)
+    assert not difference(first, second).whole.is_clear
+    found = difference(first, second, in_turns=True)
+    assert found.pairs == len(drift)
+    assert found.whole.is_faster
+    assert all(row.ratio.high < 1 for row in found.operators if row.name == "CONV_2D")
+    cut = replace(second, total_ns=second.total_ns[1:])
+    assert difference(first, cut, in_turns=True).pairs == 0
 
 
 def test_ratios_need_times():

@@ -135,7 +135,8 @@ def show_difference(found: Difference, names: tuple[str, str], *, as_json: bool)
             times = (f"{row.a_ns / 1e3:.1f}", f"{row.b_ns / 1e3:.1f}")
             table.add_row(printable(row.name, 60), *times, ratio)
         console.print(table)
-    print_lines(f"whole, as traced: {duration(found.a_ns)}, {duration(found.b_ns)}: {found.whole}")
+    how = f"in {plural(found.pairs, 'pair')} of runs in turns" if found.pairs else "as traced"
+    print_lines(f"whole, {how}: {duration(found.a_ns)}, {duration(found.b_ns)}: {found.whole}")
 
 
 def show_routes(both: Any, *, as_json: bool) -> None:

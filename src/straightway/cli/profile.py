@@ -140,7 +140,7 @@ def show_features(both: Any, features: tuple[str, ...], *, as_json: bool) -> Non
 
     if not as_json:
         print_lines(*lines(both[0]), f"on: all features; off: without {', '.join(features)}")
-    show_difference(difference(*both), ("on", "off"), as_json=as_json)
+    show_difference(difference(*both, in_turns=True), ("on", "off"), as_json=as_json)
 
 
 def whole(trace: Any) -> str:

@@ -24,10 +24,12 @@ def _bindings() -> Any:
 
 
 class _Kept:
-    """The last program: verification runs one on several inputs."""
+    """The last program: verification runs one on several inputs, tracing one many times."""
 
     key: tuple[Any, ...] | None = None
     module: Any = None
+    # with the tracer, without it, and what both are run on
+    traced: tuple[Any, Any, list[torch.Tensor]] | None = None
 
 
 class _Capped:
@@ -37,8 +39,8 @@ class _Capped:
 
 
 def forget() -> None:
-    """Free the program that is kept for the next request."""
-    _Kept.key = _Kept.module = None
+    """Free the programs that are kept for the next request."""
+    _Kept.key = _Kept.module = _Kept.traced = None
 
 
 def _open(params: Mapping[str, Any], *, traced: bool = False) -> Any:
@@ -108,25 +110,37 @@ def prepare(params: Mapping[str, Any], arrays: Sequence[Array]) -> Callable[[], 
     return lambda: _forward(module, inputs, clone=False)
 
 
-def profile(
-    params: Mapping[str, Any], arrays: Sequence[Array]
-) -> tuple[dict[str, Any], list[Array]]:
-    """Trace `runs` runs after `warmup` into the file "etdump", untraced ones in between.
-
-    The untraced runs tell what the tracing costs.
-    """
-    active = clock.active()
+def begin(params: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[dict[str, Any], list[Array]]:
+    """Open a program twice, to be traced and to be run as it is beside that."""
+    forget()
     inputs = _tensors(params, arrays)
     traced, plain = _open(params, traced=True), _open(params)
     if not traced.has_etdump():
         raise ToolFailed("this executorch was built without its event tracer")
-    times: dict[str, list[int]] = {"traced_ns": [], "plain_ns": []}
-    for _ in range(params["warmup"] + params["runs"]):
-        for name, module in (("plain_ns", plain), ("traced_ns", traced)):
-            start_ns = time.thread_time_ns()
-            _forward(module, inputs, clone=False)
-            times[name].append(time.thread_time_ns() - start_ns)
+    _Kept.traced = (traced, plain, inputs)
+    return {"clock": clock.active().facts()}, []
+
+
+def turn(_: Mapping[str, Any], __: Sequence[Array]) -> tuple[dict[str, Any], list[Array]]:
+    """One run untraced and one traced of what `begin` opened: what the tracing costs."""
+    traced, plain, inputs = _being_traced()
+    times: dict[str, int] = {}
+    for name, module in (("plain_ns", plain), ("traced_ns", traced)):
+        start_ns = time.thread_time_ns()
+        _forward(module, inputs, clone=False)
+        times[name] = time.thread_time_ns() - start_ns
+    return times, []
+
+
+def end(params: Mapping[str, Any], _: Sequence[Array]) -> tuple[dict[str, Any], list[Array]]:
+    """Write all traced runs into the file "etdump"."""
+    traced, _plain, _inputs = _being_traced()
     traced.write_etdump_result_to_file(params["etdump"])
-    kept = {name: found[params["warmup"] :] for name, found in times.items()}
-    versions = {name: version(name) for name in ("executorch", "torch")}
-    return {"clock": active.facts(), "versions": versions, **kept}, []
+    forget()
+    return {"versions": {name: version(name) for name in ("executorch", "torch")}}, []
+
+
+def _being_traced() -> tuple[Any, Any, list[torch.Tensor]]:
+    if _Kept.traced is None:
+        raise ToolFailed("the process that traced the program has ended meanwhile")
+    return _Kept.traced

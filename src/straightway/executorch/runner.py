@@ -1,11 +1,11 @@
-"""Requests for ExecuTorch programs: run, and trace.
+"""Requests for ExecuTorch programs: run; and trace, run by run, so that programs can take turns.
 
 with Child(measure=True) as child:
     (y,) = child.call(runner.run("m.pte", [x]))
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,11 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traced:
-    """What a traced measurement says beside its dump: times of whole runs, with and without."""
+class Turn:
+    """CPU time of a run, with the tracer and without it."""
 
-    clock: Mapping[str, float | str]
-    versions: Mapping[str, str] = field(default_factory=dict)
-    traced_ns: tuple[int, ...] = ()
-    plain_ns: tuple[int, ...] = ()
+    traced_ns: int
+    plain_ns: int
 
 
 def run(
@@ -60,25 +58,37 @@ def run(
     )
 
 
-def profile(
-    path: Path | str,
-    inputs: Sequence[Array],
-    dump: Path,
-    *,
-    runs: int,
-    warmup: int = 2,
-    settings: Settings = Settings(),
-) -> Call[Traced]:
-    """Trace runs into the file `dump`, with untraced runs in between."""
+def begin(
+    path: Path | str, inputs: Sequence[Array], settings: Settings = Settings()
+) -> Call[Mapping[str, float | str]]:
+    """Open a program to be traced; the answer tells the clock."""
     return Call(
-        verb="executorch.profile",
-        subject=f"ExecuTorch's tracer on {Path(path).name}",
-        params={**settings.params(path), "runs": runs, "warmup": warmup, "etdump": str(dump)},
+        verb="executorch.begin",
+        subject=_tracer(path),
+        params=settings.params(path),
         arrays=tuple(inputs),
-        decode=lambda answer, _: Traced(
-            clock=answer["clock"],
-            versions=answer["versions"],
-            traced_ns=tuple(answer["traced_ns"]),
-            plain_ns=tuple(answer["plain_ns"]),
-        ),
+        decode=lambda answer, _: answer["clock"],
     )
+
+
+def turn(path: Path | str) -> Call[Turn]:
+    """Trace one run of what was opened last, beside one that is not traced."""
+    return Call(
+        verb="executorch.turn",
+        subject=_tracer(path),
+        decode=lambda answer, _: Turn(traced_ns=answer["traced_ns"], plain_ns=answer["plain_ns"]),
+    )
+
+
+def end(path: Path | str, dump: Path) -> Call[Mapping[str, str]]:
+    """Write what was traced to the file `dump`; the answer tells the versions."""
+    return Call(
+        verb="executorch.end",
+        subject=_tracer(path),
+        params={"etdump": str(dump)},
+        decode=lambda answer, _: answer["versions"],
+    )
+
+
+def _tracer(path: Path | str) -> str:
+    return f"ExecuTorch's tracer on {Path(path).name}"

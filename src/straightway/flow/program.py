@@ -1,7 +1,9 @@
 """ExecuTorch programs: their map, their inputs, and the trace of a run here or elsewhere."""
 
 import tempfile
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -72,41 +74,74 @@ def trace(path: Path, request: TraceRequest) -> Trace:
         clock: dict[str, float | str] = {"name": "wall", "tick_ns": 1.0, "cost_ns": 0.0}
         measured = Measured(clock=clock, versions={}, warmup=1, model=path.name, is_local=False)
         return trace_of(known, dump, measured)
-    arrays = inputs_of(known, request.inputs)
-    settings = settings_of(known, threads=request.threads, cap=request.cap)
-    with tempfile.TemporaryDirectory(prefix="straightway-") as folder:
-        file = Path(folder) / "run.etdump"
-        with Child(measure=request.threads == 1) as child:
-            done = child.call(
-                runner.profile(
-                    path, arrays, file, runs=request.runs, warmup=WARMUP, settings=settings
-                )
-            )
-        dump = etdump.read(file.read_bytes(), path.name)
-    return trace_of(
-        known,
-        dump,
-        Measured(
-            clock=done.clock,
-            # ExecuTorch's tick is a nanosecond of a clock that may be enlarged (run/clock.c)
-            tick_ns=float(done.clock["tick_ns"]) / 1e3,
-            versions=done.versions,
-            warmup=WARMUP,
-            threads=request.threads,
-            model=path.name,
-            plain_ns=done.plain_ns,
-            traced_ns=done.traced_ns,
-        ),
-    )
+    (found,) = _in_turns(known, path, request, [request.cap])
+    return found
 
 
 def on_and_off(path: Path, request: TraceRequest) -> tuple[Trace, Trace]:
     """Trace a program with all of the processor's features, and without those of the request's cap.
 
-    Each in a process of its own: what is hidden from XNNPACK stays hidden.
+    Run by run in turns, each in a process of its own: what is hidden from XNNPACK stays hidden.
     """
-    off = trace(path, request)  # the first to find a feature that is none
-    return trace(path, replace(request, cap=())), off
+    known = program_map(path)
+    if request.etrecord is not None:
+        known = named(known, record.read(request.etrecord))
+    on, off = _in_turns(known, path, request, [(), request.cap])
+    return on, off
+
+
+def _in_turns(
+    known: ProgramMap, path: Path, request: TraceRequest, caps: Sequence[tuple[str, ...]]
+) -> list[Trace]:
+    """The traces of one program under several caps, whose runs stand next to each other."""
+    arrays = inputs_of(known, request.inputs)
+    with ExitStack() as open_ones:
+        folder = Path(open_ones.enter_context(tempfile.TemporaryDirectory(prefix="straightway-")))
+        tracers = []
+        for number, cap in enumerate(caps):
+            child = open_ones.enter_context(Child(measure=request.threads == 1))
+            settings = settings_of(known, threads=request.threads, cap=cap)
+            tracers.append(_Tracer(child, path, folder / f"{number}.etdump"))
+            tracers[-1].begin(arrays, settings)
+        for turn in range(WARMUP + request.runs):
+            # who is first changes, too
+            for tracer in reversed(tracers) if turn % 2 else tracers:
+                tracer.turn()
+        return [tracer.trace(known, request.threads) for tracer in tracers]
+
+
+class _Tracer:
+    """One program that is traced in a process of its own, run by run."""
+
+    def __init__(self, child: Child, path: Path, dump: Path) -> None:
+        self._child = child
+        self._path = path
+        self._dump = dump
+        self._clock: Mapping[str, float | str] = {}
+        self._turns: list[runner.Turn] = []
+
+    def begin(self, arrays: Sequence[Array], settings: Settings) -> None:
+        self._clock = self._child.call(runner.begin(self._path, arrays, settings))
+
+    def turn(self) -> None:
+        self._turns.append(self._child.call(runner.turn(self._path)))
+
+    def trace(self, known: ProgramMap, threads: int) -> Trace:
+        versions = self._child.call(runner.end(self._path, self._dump))
+        dump = etdump.read(self._dump.read_bytes(), self._path.name)
+        kept = self._turns[WARMUP:]
+        measured = Measured(
+            clock=self._clock,
+            # ExecuTorch's tick is a nanosecond of a clock that may be enlarged (run/clock.c)
+            tick_ns=float(self._clock["tick_ns"]) / 1e3,
+            versions=versions,
+            warmup=WARMUP,
+            threads=threads,
+            model=self._path.name,
+            plain_ns=tuple(one.plain_ns for one in kept),
+            traced_ns=tuple(one.traced_ns for one in kept),
+        )
+        return trace_of(known, dump, measured)
 
 
 def settings_of(known: ProgramMap, *, threads: int = 1, cap: tuple[str, ...] = ()) -> Settings:

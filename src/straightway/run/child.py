@@ -33,7 +33,9 @@ _VERBS: Mapping[str, tuple[str, str]] = {
     "race": ("run.race_engine", "race"),
     "peak": ("run.peak_engine", "measure"),
     "executorch.run": ("executorch.engine", "run"),
-    "executorch.profile": ("executorch.engine", "profile"),
+    "executorch.begin": ("executorch.engine", "begin"),
+    "executorch.turn": ("executorch.engine", "turn"),
+    "executorch.end": ("executorch.engine", "end"),
 }
 # What crosses the pipe by name, and is raised again in the parent.
 ERRORS: Mapping[str, type[StraightwayError]] = {

@@ -1,11 +1,11 @@
 """Two traces side by side: by category, by line of the model, by operator."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from straightway.trace.schema import Event, Trace
-from straightway.trace.statistics import Ratio, median, ratio_of_medians
+from straightway.trace.statistics import Ratio, median, paired_ratio, ratio_of_medians
 from straightway.trace.taxonomy import UNACCOUNTED
 
 # Below this share of the slower run a row is not worth telling apart.
@@ -32,9 +32,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Two traces compared. `whole` is the second's whole run over the first's."""
+    """Two traces compared. `whole` is the second's whole run over the first's.
+
+    `pairs` counts the runs that were measured in turns and are compared with their neighbours; 0
+    where the two were measured one after the other.
+    """
 
     whole: Ratio
+    pairs: int = 0
     a_ns: float
     b_ns: float
     categories: tuple[Row, ...]
@@ -42,19 +47,23 @@ class Difference:
     operators: tuple[Row, ...]
 
 
-def difference(a: Trace, b: Trace) -> Difference:
+def difference(a: Trace, b: Trace, *, in_turns: bool = False) -> Difference:
     """Compare two traces row by row, the largest gains and losses first.
 
-    The two were not measured in turns, so the intervals hold their own noise only.
+    Where the two were not measured in turns, the intervals hold their own noise only. `in_turns`:
+    run k of one stands beside run k of the other; a trace that lost a run is compared as if not.
     """
+    paired = in_turns and len(a.total_ns) == len(b.total_ns)
+    compared = paired_ratio if paired else ratio_of_medians
     least_ns = _LEAST_SHARE * max(a.median_ns, b.median_ns)
 
     def rows(key: Callable[[Trace, Event], str]) -> tuple[Row, ...]:
-        found = [row for row in _rows(a, b, key) if max(row.a_ns, row.b_ns) >= least_ns]
+        found = [row for row in _rows(a, b, key, compared) if max(row.a_ns, row.b_ns) >= least_ns]
         return tuple(sorted(found, key=lambda row: -abs(row.gain_ns)))
 
     return Difference(
-        whole=ratio_of_medians(b.total_ns, a.total_ns),
+        whole=compared(b.total_ns, a.total_ns),
+        pairs=len(a.total_ns) if paired else 0,
         a_ns=a.median_ns,
         b_ns=b.median_ns,
         categories=rows(lambda _, event: event.category),
@@ -63,23 +72,26 @@ def difference(a: Trace, b: Trace) -> Difference:
     )
 
 
-def _rows(a: Trace, b: Trace, key: Callable[[Trace, Event], str]) -> list[Row]:
+Compared = Callable[[Sequence[float], Sequence[float]], Ratio]
+
+
+def _rows(a: Trace, b: Trace, key: Callable[[Trace, Event], str], compared: Compared) -> list[Row]:
     first, second = _sums(a, key), _sums(b, key)
     return [
         Row(
             name=name,
             a_ns=median(first[name]) if name in first else 0.0,
             b_ns=median(second[name]) if name in second else 0.0,
-            ratio=_ratio(first.get(name, ()), second.get(name, ())),
+            ratio=_ratio(first.get(name, ()), second.get(name, ()), compared),
         )
         for name in dict.fromkeys((*first, *second))
     ]
 
 
-def _ratio(first: tuple[float, ...], second: tuple[float, ...]) -> Ratio | None:
+def _ratio(first: tuple[float, ...], second: tuple[float, ...], compared: Compared) -> Ratio | None:
     if not first or not second or median(first) <= 0 or median(second) <= 0:
         return None
-    return ratio_of_medians(second, first)
+    return compared(second, first)
 
 
 def _sums(trace: Trace, key: Callable[[Trace, Event], str]) -> Mapping[str, tuple[float, ...]]:
