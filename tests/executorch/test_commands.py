@@ -109,6 +109,18 @@ def test_a_model_goes_both_ways():
     assert any("torch_models.py" in row["name"] for row in said["difference"]["places"])
 
 
+def test_what_one_way_folds_is_one_line_on_both():
+    said = json.loads(run("compare", f"{HERE}:folded", "--json"))
+    rows = {row["name"].partition(" torch_models")[0]: row for row in said["difference"]["places"]}
+    # the convolution's line and its norm's, which alone torch.onnx keeps; of both of its calls
+    for name in ("conv + norm", "last.0 + last.1 + last.2"):
+        assert min(rows[name]["a_ns"], rows[name]["b_ns"]) > 0
+    assert min(said["shared"].values()) > 0.9
+    operators = {row["name"]: row for row in said["difference"]["operators"]}
+    assert operators["Convolution"]["ratio"] is not None
+    assert not any("." in name or name.isupper() for name in operators)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said", "code"),
     [

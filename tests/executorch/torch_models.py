@@ -201,3 +201,23 @@ class Decomposed(nn.Module):
 
 def without_kernel():
     return _made(Decomposed(), 4, 4)
+
+
+class Folded(nn.Module):
+    """What torch.onnx keeps otherwise: norms folded into their convolutions, chunks without a line."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+        self.last = nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+
+    def forward(self, x):
+        x = self.conv(x)
+        x = self.norm(x)
+        first, second = x.chunk(2, 1)
+        return self.last(self.last(first)), second.sigmoid()
+
+
+def folded():
+    return _made(Folded(), 1, 3, 24, 24)

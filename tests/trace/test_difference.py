@@ -51,12 +51,31 @@ def test_lines_of_the_model_join_two_runtimes():
     assert rows["turn"].ratio is None
     assert rows["turn"].gain_ns == pytest.approx(400.0)
     assert [row.name for row in found.categories][:2] == ["convolution", "data movement"]
-    assert {row.name for row in found.operators} == {
-        "CONV_2D",
-        "aten.convolution.default",
-        "ADD",
-        "TRANSPOSE",
-    }
+
+
+def test_operators_of_two_runtimes_have_one_name():
+    other = replace(
+        trace_of("aten.convolution.default", 0.5), run=replace(RUN, runtime="ExecuTorch")
+    )
+    found = difference(trace_of("CONV_2D", 1.0, extra=400.0), other)
+    rows = {row.name: row for row in found.operators}
+    assert set(rows) == {"Convolution", "Add", "Transpose"}
+    assert rows["Convolution"].ratio.median == pytest.approx(0.5)
+
+
+def test_the_time_that_both_spend_at_a_line_is_shared():
+    found = difference(trace_of("CONV_2D", 1.0, extra=1100.0), trace_of("CONV_2D", 0.5))
+    assert found.shared == pytest.approx((0.5, 1.0))
+
+
+def test_work_in_a_body_stands_at_the_line_of_its_loop():
+    one = trace_of("WHILE", 1.0)
+    body = Event(
+        id=5, name="exp", op_index=1, subgraph=1, owner=0, place="builtin", samples_ns=(1000.0,) * 9
+    )
+    found = difference(replace(one, events=(*one.events, body)), one)
+    rows = {row.name: row for row in found.places}
+    assert rows["first net.py:3"].a_ns == pytest.approx(2000.0)
 
 
 def test_a_trace_differs_not_from_itself():

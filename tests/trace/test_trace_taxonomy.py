@@ -5,7 +5,14 @@ from ai_edge_litert.schema_py_generated import BuiltinOperator
 from onnx import defs
 
 from straightway.trace import taxonomy
-from straightway.trace.taxonomy import CATEGORIES, FAMILIES, category, family, xnnpack_operator
+from straightway.trace.taxonomy import (
+    CATEGORIES,
+    FAMILIES,
+    category,
+    family,
+    operator_name,
+    xnnpack_operator,
+)
 
 
 def test_every_builtin_op_has_a_family():
@@ -19,6 +26,29 @@ def test_every_onnx_op_has_a_family():
         schema.name for schema in defs.get_all_schemas() if schema.domain in ("", "ai.onnx.ml")
     }
     assert {name for name in names if family(name) is None} - training <= {"CastMap"}
+
+
+def test_every_family_has_a_title_of_its_own():
+    titles = [one.title for one in FAMILIES]
+    assert all(titles)
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "name"),
+    [
+        ("CONV_2D", "Fully Connected (NC, F32) GEMM #1", "Convolution"),
+        ("aten.convolution.default", "", "Convolution"),
+        ("CONV_2D", "Transpose (ND, X32) #1", "Transpose"),
+        ("aten.rsqrt.default", "Reciprocal Square Root (NC, F32)", "Reciprocal Square Root"),
+        ("SELECT_V2", "", "Comparison, Selection"),
+        ("aten.where.self", "", "Comparison, Selection"),
+        ("ARG_MAX", "", "ARG_MAX"),
+        ("", "Unheard Of (NC)", "Unheard Of (NC)"),
+    ],
+)
+def test_an_operator_has_one_name(kind, event, name):
+    assert operator_name(kind, event) == name
 
 
 def test_a_name_stands_in_one_family_only():

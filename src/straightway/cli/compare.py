@@ -23,7 +23,7 @@ from straightway.cli.app import (
 )
 from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
 from straightway.errors import InvalidRequest
-from straightway.report.quantity import duration, plural, printable
+from straightway.report.quantity import duration, percent, plural, printable
 from straightway.trace.difference import Difference
 
 MOST_ROWS = 20
@@ -148,10 +148,16 @@ def show_routes(both: Any, *, as_json: bool) -> None:
                 "ratio": asdict(both.ratio),
                 "apart_db": both.apart_db,
                 "difference": asdict(both.difference),
+                "shared": dict(zip(("executorch", "litert"), both.difference.shared, strict=True)),
             }
         )
         return
     show_difference(both.difference, ("ExecuTorch", "LiteRT"), as_json=False)
+    ours, theirs = both.difference.shared
+    print_lines(
+        f"{percent(ours)} of ExecuTorch's and {percent(theirs)} of LiteRT's time stand in lines of the "
+        "model on which both spend some; the rest only one of them does"
+    )
     print_lines(
         f"{both.model}, in {plural(both.ratio.pairs, 'pair')} of runs in turns, not traced: LiteRT "
         f"takes {both.ratio} of ExecuTorch's time; {both.apart_db:.1f} dB signal to error between "

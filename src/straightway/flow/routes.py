@@ -1,11 +1,9 @@
 """One PyTorch model on two ways to one CPU: ExecuTorch, and ONNX to TFLite on LiteRT."""
 
 import tempfile
-from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 
@@ -15,10 +13,10 @@ from straightway.executorch.onnx_route import write_onnx
 from straightway.executorch.tensors import array_of
 from straightway.flow.convert import Conversion, Step, convert, quiet, stored_inputs
 from straightway.flow.export import ExportRequest, export
+from straightway.flow.meeting import Meeting
 from straightway.flow.program import TraceRequest, settings_of, trace as trace_program
 from straightway.flow.tally import nearness
 from straightway.flow.turns import in_turns
-from straightway.ir import Node, Source
 from straightway.run import litert
 from straightway.run.process import Child
 from straightway.run.race import Entrant
@@ -65,10 +63,12 @@ def routes(model: str | Model, *, fixes: bool = False, step: Step = quiet) -> Ro
         stored = stored_inputs(conversion.translation, conversion.arrays)
         with Child(measure=True) as child:
             second = litert.measure(child, file, list(stored.values()), runs=TRACED_RUNS)
-        second = sourced(second, conversion, first)
+        known = done.exported.lowered.map
+        meeting = Meeting(known.ops, conversion.translation.written.operators)
+        second = meeting.placed(second)
         step("racing both")
         arrays = {str(k): array_of(one) for k, one in enumerate(given.inputs)}
-        last = settings_of(done.exported.lowered.map).channels_last
+        last = settings_of(known).channels_last
         entrants = [
             Entrant(
                 engine="executorch",
@@ -85,7 +85,7 @@ def routes(model: str | Model, *, fixes: bool = False, step: Step = quiet) -> Ro
         executorch=first,
         litert=second,
         ratio=ratio,
-        difference=difference(first, second),
+        difference=difference(first, second, places=meeting.key()),
         apart_db=apart_db,
     )
 
@@ -114,35 +114,3 @@ def _apart(program: Path, file: Path, arrays: list[np.ndarray], conversion: Conv
     if odd is not None:
         raise Mismatch(f"the two ways' outputs are of shapes {odd[0]} and {odd[1]}")
     return min((nearness(a, b) for a, b in pairs), default=-np.inf)
-
-
-def sourced(trace: Trace, conversion: Conversion, beside: Trace) -> Trace:
-    """A trace of a converted file with the lines of the model that its ops come from.
-
-    Of an op that stands for several lines (a convolution and its batch norm), the one that takes
-    longest in the trace `beside`, so that both name it alike.
-    """
-    times: defaultdict[tuple[str, str, int], float] = defaultdict(float)
-    for event in beside.events:
-        if event.op_index is not None:
-            told = beside.ops[event.op_index]
-            times[told.module, told.file, told.line] += median(event.samples_ns or (0,))
-
-    def place(node: Node) -> Source | None:
-        lined = sorted(one for one in node.origins if one.file)
-        return max(
-            lined, key=lambda one: times[one.module, one.file, one.line], default=None
-        )  # the first of equals
-
-    places = {
-        index: place(node) for node, index in conversion.translation.written.operators.items()
-    }
-    ops = []
-    for op in trace.ops:
-        source = places.get(op.index)
-        if source is not None:
-            op = replace(  # noqa: PLW2901 - the same op, with its place
-                op, file=source.file, line=source.line, code=source.code, module=source.module
-            )
-        ops.append(op)
-    return replace(trace, ops=tuple(ops))

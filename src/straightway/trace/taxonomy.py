@@ -38,10 +38,12 @@ class Family:
     `helper` operators may stand beside the main one of any op: before it, rarely after (reshapes,
     conversions of an operand), or only after it (fused activations). `elided`: XNNPACK may run nothing at all for it, because it fuses
     clamps and constant padding into a neighbour (`src/subgraph.c`) and unpacks constants once.
-    `traffic` says which bytes an op touches: all operands, as much as it writes, or none.
+    `traffic` says which bytes an op touches: all operands, as much as it writes, or none. `name` is
+    what the family is called where that is not its first name of XNNPACK's.
     """
 
     category: Category
+    name: str = ""
     xnnpack: tuple[str, ...] = ()
     tflite: frozenset[str] = frozenset()
     onnx: frozenset[str] = frozenset()
@@ -49,6 +51,11 @@ class Family:
     helper: Helper = ""
     elided: bool = False
     traffic: Traffic = "all"
+
+    @property
+    def title(self) -> str:
+        """One name for all runtimes' operators of the family."""
+        return self.name or self.xnnpack[0]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -102,7 +109,9 @@ FAMILIES: tuple[Family, ...] = (
         onnx=_names("ConvTranspose ConvTransposeWithDynamicPads QLinearConvTranspose"),
     ),
     Family(
-        category="convolution", tflite=_names("CONV_3D CONV_3D_TRANSPOSE STABLEHLO_CONVOLUTION")
+        category="convolution",
+        name="Convolution 3D",
+        tflite=_names("CONV_3D CONV_3D_TRANSPOSE STABLEHLO_CONVOLUTION"),
     ),
     Family(
         category="matrix",
@@ -123,6 +132,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         category="matrix",
+        name="Recurrent",
         tflite=_names(
             "RNN LSTM SVDF UNIDIRECTIONAL_SEQUENCE_RNN UNIDIRECTIONAL_SEQUENCE_LSTM "
             "BIDIRECTIONAL_SEQUENCE_RNN BIDIRECTIONAL_SEQUENCE_LSTM STABLEHLO_DOT_GENERAL"
@@ -197,6 +207,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         category="elementwise",
+        name="Comparison, Selection",
         tflite=_names(
             f"{_COMPARISONS} LOGICAL_AND LOGICAL_OR LOGICAL_NOT SELECT SELECT_V2 "
             "STABLEHLO_COMPARE STABLEHLO_SELECT COMPLEX_ABS"
@@ -221,6 +232,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         category="normalisation",
+        name="Normalisation",
         tflite=_names("L2_NORMALIZATION LOCAL_RESPONSE_NORMALIZATION"),
         onnx=_names(
             "BatchNormalization InstanceNormalization GroupNormalization GroupNorm "
@@ -289,11 +301,13 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         category="pooling",
+        name="Reduction",
         tflite=_names("REDUCE_PROD REDUCE_ANY REDUCE_ALL STABLEHLO_REDUCE"),
         onnx=_names("ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare"),
     ),
     Family(
         category="pooling",
+        name="Resize",
         xnnpack=("Resize Bilinear",),
         tflite=_names("RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR"),
         onnx=_names("Resize Upsample GridSample AffineGrid Col2Im"),
@@ -308,6 +322,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         category="data movement",
+        name="Reshape",
         xnnpack=(
             "Static Reshape",
             "Static Expand Dims",
@@ -360,18 +375,21 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         category="data movement",
+        name="Gather",
         tflite=_names("GATHER GATHER_ND EMBEDDING_LOOKUP STABLEHLO_GATHER"),
         onnx=_names("Gather GatherElements GatherND GatherBlockQuantized Compress"),
         traffic="written",
     ),
     Family(
         category="data movement",
+        name="Shape",
         tflite=_names("VAR_HANDLE SHAPE RANK"),
         onnx=_names("Constant Shape Size SequenceLength"),
         traffic="none",
     ),
     Family(
         category="data movement",
+        name="Scatter, Fill",
         tflite=_names(
             "SCATTER_ND PACK REVERSE_V2 REVERSE_SEQUENCE MIRROR_PAD FILL ZEROS_LIKE RANGE "
             "ONE_HOT EMBEDDING_LOOKUP_SPARSE HASHTABLE_LOOKUP SPARSE_TO_DENSE BATCH_TO_SPACE_ND "
@@ -395,6 +413,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         category="other",
+        name="Other",
         tflite=_names(
             "ARG_MAX ARG_MIN TOPK_V2 CUMSUM UNIQUE WHERE SEGMENT_SUM RFFT2D IMAG REAL "
             "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 IF WHILE CALL CALL_ONCE CUSTOM DELEGATE "
@@ -461,6 +480,20 @@ def xnnpack_family(event: str) -> Family | None:
 def family(kind: str) -> Family | None:
     """The family of an op kind of TFLite, ONNX or ATen ("aten.add.Tensor"); None if unknown."""
     return _BY_TFLITE.get(kind) or _BY_ONNX.get(kind) or _BY_ONNX.get(onnx_kind(kind))
+
+
+def operator_name(kind: str, event: str = "") -> str:
+    """One name for an operator whose runtimes call it otherwise: "CONV_2D", "Conv", "aten.conv2d.default".
+
+    `event` is the XNNPACK operator that ran for it, whose own name is the most exact; but a product
+    stays what the model has, whichever of them computes it. What no family knows keeps its name.
+    """
+    ran, meant = xnnpack_family(event), family(kind)
+    keeps = meant is not None and meant.category in {"convolution", "matrix"}
+    one = meant if ran is None or (keeps and not ran.helper) else ran
+    if one is None or one.category == "other":
+        return kind or event
+    return one.title
 
 
 def category(kind: str, event: str = "") -> Category:
