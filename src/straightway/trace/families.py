@@ -8,7 +8,6 @@ recurrent ops are matrix products; a fused op goes where its costliest part goes
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-
 Category = Literal[
     "convolution",
     "matrix",
