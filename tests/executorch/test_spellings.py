@@ -62,6 +62,40 @@ def repeated(layers, x):
     return y.expand(-1, 3, -1) * x[:, :3], torch.cat([y.repeat(1, 4, 1), x], 1)
 
 
+def thresholds(_, x):
+    small, y = x < 0.2, x.tanh()
+    return (
+        torch.where(x > 0, x, 0.3 * x),
+        torch.where(small & (y >= -0.5), y, 2.0),
+        torch.where(small | ~(y <= 0.1), 0.0, x * 3),
+        torch.where(x == x.relu(), y, x).masked_fill(y != x, -7.0),
+        torch.where(torch.tensor([True, False] * 3 + [True]), x, y),
+    )
+
+
+def guarded(_, x):
+    y = x * 3
+    return torch.where(y > 0, y.log(), y), torch.where(x == 0, 0.0, 1 / x).masked_fill(
+        y > 1, -torch.inf
+    )
+
+
+def rearranged(_, x):
+    return (
+        functional.pad(x, (1, 2, 2, 0), "reflect"),
+        functional.pad(x, (1, 1, 0, 2), "replicate"),
+        functional.pad(x, (2, 1, 0, 1), "circular"),
+        nn.ReflectionPad2d(3)(x),
+        x.flip(1, 3).roll((2, -1), (2, 3)),
+        x[:, [2, 0, 1]] + x[:, :, [0, 1, 2, 4, 4]].mean((2, 3), keepdim=True),
+    )
+
+
+def copied(_, x):
+    y = x.to(torch.float32).contiguous(memory_format=torch.channels_last).double().float() + 1
+    return y.clone().relu() * 2, y.abs().double()
+
+
 def cell(kind, *, with_state=False, **options):
     return lambda: Spelled(
         lambda layers, *x: layers[0](*x) if with_state else layers[0](x[0]), kind(4, 6, **options)
@@ -162,6 +196,14 @@ CASES = {
         lambda: Spelled(lambda k, x: k[0](x.unsqueeze(1)).squeeze(1), nn.Linear(4, 4)),
         [(2, 5, 4)],
     ),
+    "selections": ({"where": 6, "constants": 1}, lambda: Spelled(thresholds), [(2, 3, 5, 7)]),
+    "selections that keep infinities away": ({}, lambda: Spelled(guarded), [(2, 3, 5, 7)]),
+    "rearrangements": (
+        {"rearrangements": 8, "constants": 2},
+        lambda: Spelled(rearranged),
+        [(2, 3, 5, 7)],
+    ),
+    "copies": ({"copies": 4}, lambda: Spelled(copied), [(2, 3, 5, 9)]),
     "convolutions over time": (
         {"convolution-1d": 3},
         lambda: Spelled(
@@ -228,6 +270,64 @@ def test_half_gelu_is_near_to_a_half_float():
         program.module()(*model.inputs), changed.module()(*model.inputs), strict=True
     ):
         assert torch.allclose(want.float(), got.float(), atol=1e-3, rtol=2e-3)
+
+
+def test_half_silu_is_near_to_a_half_float():
+    rewrite = next(one for one in REWRITES if one.name == "half-silu")
+    x = torch.linspace(-20, 300, 4001).half()
+    program = capture(made("silu", lambda: (Spelled(lambda _, x: functional.silu(x)), (x,))))
+    changed, changes = rewritten(program, [rewrite])
+    assert len(changes) == 1
+    want, got = program.module()(x).float(), changed.module()(x).float()
+    assert torch.allclose(want, got, atol=1e-6, rtol=2e-3)
+
+
+def test_the_least_difference_is_seen():
+    """Neighbours of the threshold, the least numbers above and below 0, and zeros of both signs."""
+    rewrite = next(one for one in REWRITES if one.name == "where")
+    least, big = 2.0**-149, 3e38
+    x = torch.tensor([[0.2, 0.0, -0.0, least, -least, big, -big, 1.0]])
+    x = torch.cat(
+        [x, torch.nextafter(x, torch.tensor(9.0)), torch.nextafter(x, torch.tensor(-9.0))]
+    )
+    model = Spelled(
+        lambda _, x: [
+            torch.where(one, 1.0, -1.0) * torch.ones_like(x)
+            for t in (0.0, 0.2)
+            for one in (x > t, x >= t, x < t, x <= t, x == t, x != t)
+        ]
+    )
+    program = capture(made("least", lambda: (model, (x,))))
+    changed, changes = rewritten(program, [rewrite])
+    assert len(changes) == 12
+    for want, got in zip(program.module()(x), changed.module()(x), strict=True):
+        assert torch.equal(want, got)
+
+
+def test_a_mask_from_outside_is_one_number():
+    rewrite = next(one for one in REWRITES if one.name == "where")
+    x, mask = torch.randn(2, 3), torch.tensor([[True, False, True]] * 2)
+    model = Spelled(lambda _, x, mask: torch.where(~mask, x * 2, -1.0).relu())
+    program = capture(made("masked", lambda: (model, (x, mask))))
+    changed, changes = rewritten(program, [rewrite])
+    assert len(changes) == 1
+    assert torch.equal(program.module()(x, mask), changed.module()(x, mask))
+
+
+def test_a_copy_of_a_state_stays():
+    class Kept(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("last", torch.zeros(3))
+
+        def forward(self, x):
+            before = self.last.clone()
+            self.last.copy_(x)
+            return before + x
+
+    rewrite = next(one for one in REWRITES if one.name == "copies")
+    program = capture(made("kept", lambda: (Kept().eval(), (torch.ones(3),))))
+    assert not rewritten(program, [rewrite])[1]
 
 
 def test_what_an_input_or_a_step_changes_is_no_constant():

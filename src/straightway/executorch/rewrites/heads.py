@@ -18,14 +18,13 @@ from typing import Any
 import torch
 
 from straightway.executorch.rewrites import attention
+from straightway.executorch.rewrites.join import joined
 from straightway.executorch.rewrites.moves import downwards, upwards
 from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, aten
 
 _NAME = "heads"
 # Of all heads together: 4 MiB of floats, beyond which all at once was slower on each shape measured.
 _FEWEST_SCORES = 1 << 20
-# XNNPACK joins so many at once (serialization/schema.fbs, XNNConcatenate5); more are joined in steps.
-_MOST_JOINED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +112,7 @@ class _Heads:
     def written(self, shape: tuple[int, ...]) -> torch.fx.Node:
         """All heads, side by side, in a shape."""
         heads = [self._head(index) for index in range(len(self._query.features))]
-        while len(heads) > 1:
-            few = math.ceil(len(heads) / math.ceil(len(heads) / _MOST_JOINED))
-            groups = [heads[k : k + few] for k in range(0, len(heads), few)]
-            heads = [self._join(aten.cat.default, g, -1) if len(g) > 1 else g[0] for g in groups]
-        return self._join(aten.reshape.default, heads[0], list(shape))
+        return self._join(aten.reshape.default, joined(self._join, heads, -1), list(shape))
 
     def _head(self, index: int) -> torch.fx.Node:
         write, shared = self._write, len(self._query.features) // len(self._key.features)
