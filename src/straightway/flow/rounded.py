@@ -34,6 +34,7 @@ from straightway.tflite.write import write
 
 STORED = tuple(np.dtype(kind) for kind in (np.int8, np.uint8, np.int16, np.uint16))
 INT16 = np.dtype(np.int16)
+FLOAT32 = np.dtype(np.float32)
 ROUNDINGS = ("QuantizeLinear", "DynamicQuantizeLinear")
 SIGN = 128
 
@@ -47,13 +48,34 @@ class Carried:
 
 
 def roundings(translation: Translation) -> dict[str, Value]:
-    """The model's quantized integers that the file has, by name, in order."""
-    return {
+    """The model's quantized integers that the file has, by name, in order.
+
+    Integers that the model has as floats go by the name of these (passes/fake_quantize).
+    """
+    found = {
         name: value
         for name, value in translation.interior().items()
         if value.dtype in STORED
         and (translation.lowered.values[value].quant is not None or _is_rounded(value))
     }
+    return found | _spelled(translation)
+
+
+def _spelled(translation: Translation) -> dict[str, Value]:
+    """Integers that no name of the model stands for, by the name of the floats that they stand for."""
+    found = {}
+    for node in translation.source.nodes:
+        if node.op.name != "DequantizeLinear" or node.outputs[0].name not in translation.names:
+            continue
+        integers = node.operands()[0]
+        logical = translation.lowered.values.get(integers)
+        place = translation.layout.places.get(logical) if logical is not None else None
+        if logical is None or logical.quant is None or place is None:
+            continue
+        is_written = place.tensor in translation.written.tensors and place.tensor.producer
+        if is_written and integers.name not in translation.names:
+            found[node.outputs[0].name] = integers
+    return found
 
 
 def _is_rounded(value: Value) -> bool:
@@ -93,11 +115,13 @@ def _compared(
     """See `verify_rounded`."""
     hybrids = products(translation)
     values = roundings(translation) | {name: one.value for name, one in hybrids.items()}
-    data, names = cut(oracle.model, {n: (v.dtype, v.shape) for n, v in values.items()})
+    kinds = {n: (v.dtype if v.name == n else FLOAT32, v.shape) for n, v in values.items()}
+    data, names = cut(oracle.model, kinds)
     values = {name: values[name] for name in names}
     hybrids = {name: one for name, one in hybrids.items() if name in values}
     given = [feed.inputs for feed in feeds]
     whole = references(oracle, given)
+    named_outputs = set(translation.source.output_names)
     outputs: list[Check] = []
     interior: list[Check] = []
     carried: list[Carried] = []
@@ -112,10 +136,12 @@ def _compared(
             after, numbers = seen.outputs, seen.inside
             alone = look.expected(path, numbers)
             kept = Reference(plain=alone, optimised=alone)
-            outputs += [c for c in output_checks(translation, kept, after) if c.name not in hybrids]
+            outputs += [c for c in output_checks(translation, kept, after) if c.name not in values]
             interior += _same(translation, after, ran.outputs)
             rounded = [n for n in values if n not in hybrids]
-            interior += [compare(n, alone[n], numbers[n], quanta=look.quanta(n)) for n in rounded]
+            for name in rounded:
+                ends = outputs if name in named_outputs else interior
+                ends.append(look.compared(name, alone[name], numbers[name]))
             interior += checks(hybrids, alone, numbers, seen.operands)
             carried += _carried(translation, expected, ran.outputs)
     if ran is None:
@@ -171,7 +197,7 @@ class _Look:
             array = restored[value]
             if self.values[name].dtype != array.dtype:
                 array = (array.astype(np.int16) + SIGN).astype(np.uint8)
-            found[name] = array
+            found[name] = array if self.values[name].name == name else _real(value, array)
         return Numbers(
             outputs=list(ran.outputs[:count]),
             inside=found,
@@ -183,6 +209,13 @@ class _Look:
         given = {name + GIVEN: array for name, array in numbers.items()}
         stretches = Oracle(self.oracle.child, path, note=self.oracle.note)
         return stretches.run({**self.feed.inputs, **given})
+
+    def compared(self, name: str, want: np.ndarray, got: np.ndarray) -> Check:
+        """Compare numbers stored, or those that floats stand for."""
+        if self.values[name].name != name:
+            scale = _scale(self.logical(name))
+            want, got = (np.rint(array / scale).astype(np.int32) for array in (want, got))
+        return compare(name, want, got, quanta=self.quanta(name))
 
     def quanta(self, name: str) -> int:
         """One quantum, and one of the scale in which an op gives its result before it is scaled anew.
@@ -200,6 +233,16 @@ class _Look:
             return 1
         ratio = float(source.quant.scale / value.quant.scale)
         return 1 + math.ceil(ratio * (1 + table_error(source)) - 0.5)
+
+
+def _scale(value: Value) -> np.float32:
+    return np.float32(np.ravel(value.quant.scale)[0])  # type: ignore[union-attr]
+
+
+def _real(value: Value, array: np.ndarray) -> np.ndarray:
+    """The floats that numbers stand for."""
+    zero = int(np.ravel(value.quant.zero_point)[0])  # type: ignore[union-attr]
+    return (array.astype(np.int32) - zero).astype(np.float32) * _scale(value)
 
 
 def table_error(value: Value) -> float:

@@ -1,9 +1,9 @@
 """From a graph as ingested to one that is ready to be lowered: typed, folded, without detours.
 
-    fold ─ ( implied ─ identity ─ broadcast ─ dedup ─ composites ─ padding ─ affine ─ dead )*
+    fold ─ ( implied ─ identity ─ broadcast ─ dedup ─ fake_quantize ─ composites ─ padding ─ affine ─ dead )*
 
-Composites come before scales are folded into weights: the 1/6 of a HardSwish belongs to it, not to the
-convolution after it.
+What is spelled out is named before scales are folded into weights: the 1/6 of a HardSwish and the scale
+of a rounding belong to these, not to the convolution after them.
 """
 
 from straightway.ir import Graph
@@ -13,6 +13,7 @@ from straightway.passes import (
     composites,
     dead,
     dedup,
+    fake_quantize,
     fold,
     identity,
     implied,
@@ -21,7 +22,7 @@ from straightway.passes import (
 from straightway.passes.types import Otherwise, unknown
 from straightway.remark import Remark
 
-PASSES = (implied, identity, broadcast, dedup, composites, padding, affine, dead)
+PASSES = (implied, identity, broadcast, dedup, fake_quantize, composites, padding, affine, dead)
 # Each round feeds on what the one before uncovered; models need two or three.
 MOST_ROUNDS = 8
 
