@@ -245,3 +245,14 @@ def test_no_inputs_are_made_where_nothing_is_compared(tmp_path):
     )
     declared = read(path, ShapeRequest(keep_open=True))
     assert not translate_open(path, declared, Options(compares=False)).sets
+
+
+def test_places_that_meet_at_one_size_only_are_not_left_open(tmp_path):
+    """The first row and the last are the same row where there is but one."""
+    nodes = [helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="max")]
+    constants = {"i": np.array([[0], [-1]]), "u": floats(2, 3)}
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["M", 3]}, ["y"], constants)
+    with pytest.raises(straightway.Unsupported, match="can't stay open"):
+        straightway.convert(path)
+    assert straightway.convert(path, dims={"M": 1}).verification.equal
+    assert straightway.convert(path, dims={"M": 4}).verification.equal

@@ -83,6 +83,9 @@ def are_independent(samples: Sequence[Sample]) -> bool:
 
 def _line(sample: Sample, one: Open) -> Size | None:
     first, second, third = one.sizes
+    offsets = {size - open_ for size, open_ in zip(sample, one.sizes, strict=True)}
+    if len(offsets) == 1:  # no third point needs to tell it from what bends: strides make two alike
+        return Size(opens=(one,), offset=offsets.pop())
     if first == second:
         return None
     slope = Fraction(sample[1] - sample[0], second - first)

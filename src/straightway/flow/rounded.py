@@ -142,7 +142,8 @@ def _compared(
             for name in rounded:
                 ends = outputs if name in named_outputs else interior
                 ends.append(look.compared(name, alone[name], numbers[name]))
-            interior += checks(hybrids, alone, numbers, seen.operands)
+            for check in checks(hybrids, alone, numbers, seen.operands):
+                (outputs if check.name in named_outputs else interior).append(check)
             carried += _carried(translation, expected, ran.outputs)
     if ran is None:
         raise ValueError("there are no inputs to compare on")

@@ -202,7 +202,9 @@ def scatter_nd(
     places = row_places(g, indices, data.shape, 0)
     count = math.prod(places.shape)
     new = g.reshape(updates, (count, *inner))
-    found = scatter_rows(g, rows, g.reshape(places, (count,)), new, reduction)
+    found = scatter_rows(
+        g, rows, g.reshape(places, (count,)), new, reduction, may_repeat=mixed(indices)
+    )
     return g.reshape(found, data.shape)
 
 
@@ -248,11 +250,21 @@ for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
         places = g.reshape(flat_places(g, indices, data.shape, counted(axis, data.rank)), (count,))
         if reduction == "none" and indices.shape[axis] > data.shape[axis]:
             raise NotYet("places come twice, and no one defines which number stays")
-        found = scatter_rows(g, flat, places, g.reshape(updates, (count,)), reduction)
+        found = scatter_rows(
+            g, flat, places, g.reshape(updates, (count,)), reduction, may_repeat=mixed(indices)
+        )
         return g.reshape(found, data.shape)
 
 
-def scatter_rows(g: Builder, rows: Value, places: Value, new: Value, reduction: str) -> Value:
+def mixed(indices: Value) -> bool:
+    """Whether some count from the beginning and some from the end: at another size these may be the same."""
+    found = indices.const
+    return found is not None and bool((found < 0).any() and (found >= 0).any())
+
+
+def scatter_rows(
+    g: Builder, rows: Value, places: Value, new: Value, reduction: str, *, may_repeat: bool
+) -> Value:
     """Put `new[k]` at row `places[k]`, or combine it with what is there."""
     if reduction == "none":
         return replace_rows(g, rows, places, new)
@@ -260,7 +272,7 @@ def scatter_rows(g: Builder, rows: Value, places: Value, new: Value, reduction: 
         points = g.reshape(g.cast(places, np.int32), (*places.shape, 1))
         return g.ADD(rows, g.SCATTER_ND(points, new, shape=rows.shape))
     found = places.const
-    if found is None or len(np.unique(found)) < len(found):
+    if found is None or may_repeat or len(np.unique(found)) < len(found):
         return combined(g, rows, places, new, f"UNSORTED_SEGMENT_{SEGMENTS[reduction]}")
     old = take(g, rows, [int(place) for place in found], 0)
     return replace_rows(g, rows, places, g.emit(COMBINED[reduction], [old, new], {}))
