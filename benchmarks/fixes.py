@@ -29,8 +29,8 @@ import squeeze_sam
 from run import machine
 from straightway.errors import StraightwayError
 from straightway.executorch.exported import Exported, Recipe, export
+from straightway.executorch.given import Precision
 from straightway.executorch.model import Model, made
-from straightway.executorch.precision import Precision
 from straightway.executorch.rewrites.catalogue import INTERFACE, REWRITES
 from straightway.executorch.rewrites.scene import Rewrite
 from straightway.executorch.tensors import array_of

@@ -168,7 +168,8 @@ def export(model: str, output: str | Path, **options: Any) -> "Export":
     from straightway.executorch.installed import require  # noqa: PLC0415
 
     require()
-    from straightway.flow.export import ExportRequest, export as run  # noqa: PLC0415
+    from straightway.flow.export import export as run  # noqa: PLC0415
+    from straightway.flow.export_request import ExportRequest  # noqa: PLC0415
 
     return run(model, output, ExportRequest(**options))
 
@@ -183,7 +184,8 @@ def diagnose(model: str | Path, **options: Any) -> "Diagnosis":
     from straightway.executorch.installed import require  # noqa: PLC0415 - after the base import
 
     require()
-    from straightway.flow.diagnose import DiagnoseRequest, diagnose as run  # noqa: PLC0415
+    from straightway.flow.diagnose import diagnose as run  # noqa: PLC0415
+    from straightway.flow.diagnose_request import DiagnoseRequest  # noqa: PLC0415
 
     return run(model, DiagnoseRequest(**options))
 
@@ -196,7 +198,7 @@ def fix(model: str, output: str | Path, *, rules: tuple[str, ...] = (), **option
     from straightway.executorch.installed import require  # noqa: PLC0415
 
     require()
-    from straightway.flow.export import ExportRequest  # noqa: PLC0415
+    from straightway.flow.export_request import ExportRequest  # noqa: PLC0415
     from straightway.flow.fix import fix as run  # noqa: PLC0415
 
     return run(model, output, ExportRequest(**options), rules=rules)

@@ -97,7 +97,7 @@ FILES = [
     Bad(name="zeros", make=file_of(bytes(4096)), error=InvalidModel, words=["not an ONNX model"]),
     Bad(name="empty", make=file_of(b""), error=InvalidModel, words=["is empty"]),
     Bad(name="text", make=file_of(b"the model is in the other folder\n"), error=InvalidModel, words=["not an ONNX model"]),
-    Bad(name="directory", make=folder_named_like_a_model, error=InvalidModel, words=["is a directory"]),
+    Bad(name="directory", make=folder_named_like_a_model, error=InvalidRequest, words=["is a directory"]),
     Bad(name="no file", make=lambda folder: folder / "m.onnx", error=InvalidRequest, words=["no such file"]),
     Bad(name="name too long", make=lambda folder: folder / ("m" * 300 + ".onnx"), error=InvalidRequest, words=["cannot be read"]),
     Bad(name="truncated", make=file_of(convolutions().SerializeToString()[:-100]), error=InvalidModel, words=["truncated"]),

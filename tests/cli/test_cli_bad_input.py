@@ -11,7 +11,7 @@ from bad_models import FILES, GRAPHS, HUGE, REQUESTS, SHAPES, TYPES
 import straightway
 from onnx_io.external_models import beside
 from onnx_io.small_models import convolutions, relu_model, save
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, InvalidRequest
 
 ALL = [*FILES, *GRAPHS, *SHAPES, *HUGE, *TYPES, *REQUESTS, *EXTERNAL]
 
@@ -117,9 +117,9 @@ def test_an_input_without_a_shape_takes_one(work, run):
     assert run("convert", model, "-o", output, "--shape", "x=2,5").exit_code == 0
 
 
-def test_a_truncated_model_leaves_the_good_one_alone(work):
+def test_a_folder_given_for_a_model_leaves_the_model_in_it_alone(work):
     path = save(convolutions(), work / "in" / "m.onnx")
     good = path.read_bytes()
-    with pytest.raises(InvalidModel):
+    with pytest.raises(InvalidRequest, match="is a directory"):
         straightway.convert(work / "in", work / "out" / "m.tflite")
     assert path.read_bytes() == good

@@ -41,7 +41,8 @@ def programs(tmp_path_factory):
 
     from straightway.executorch.model import made
     from straightway.flow.diagnose import DiagnoseRequest, diagnose
-    from straightway.flow.export import ExportRequest, export
+    from straightway.flow.export import export
+    from straightway.flow.export_request import ExportRequest
 
     known = {}
 

@@ -40,8 +40,12 @@ EXPECTED = {
     },
     "fp16": {
         "half-gelu": {"gelu"},
-        "half-norm": {"layer_norm", "group_norm"},
-        "dim-order-copy": {"silu"},
+        "half-norm": {"group_norm"},
+        "layer-norm": {"layer_norm"},
+        "dim-order-copy": {
+            "silu",
+            "layer_norm",
+        },  # its kernel of halves is wrong: it is left in floats
     },
     "old": {"batch-norm": {"batch_norm", "batch_norm_first"}},
 }

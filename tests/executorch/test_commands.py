@@ -2,6 +2,8 @@
 
 import json
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import torch_models  # noqa: E402
 from straightway.cli import main as _main  # noqa: E402, F401 - registers the commands
 from straightway.cli.app import app  # noqa: E402
 from straightway.errors import InvalidRequest  # noqa: E402
+from straightway.executorch import installed  # noqa: E402
 from straightway.executorch.rewrites.catalogue import named  # noqa: E402
 from straightway.trace.schema import Trace  # noqa: E402
 
@@ -138,6 +141,47 @@ def test_what_one_way_folds_is_one_line_on_both():
 )
 def test_wrong_options_are_told(arguments, said, code):
     assert said in run(*arguments, code=code)
+
+
+NET = f"{HERE}:small"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("export", NET, "-o", "net.bin"), "is a .pte file"),
+        (("export", NET, "-o", "absent/net.pte"), "no folder"),
+        (("export", NET, "-o", "net.pte", "--random", "2"), "is for --int8"),
+        (("export", NET, "-o", "net.pte", "--int8"), "no calibration data"),
+        (("fix", NET, "-o", "net.bin"), "is a .pte file"),
+        (("fix", NET, "-o", "net.pte", "--rule", "atention"), "there are constants"),
+        (("fix", NET, "-o", "net.pte", "--int8", "--calibration", "absent"), "no such file"),
+        (("diagnose", NET, "--rule", "atention"), "there are attention"),
+        (("diagnose", NET, "--max-overhead", "x"), "takes a share"),
+        (("diagnose", NET, "--int8"), "no calibration data"),
+        (("diagnose", NET, "--etdump", "x"), "belongs to a file"),
+        (("diagnose", "absent.pte"), "no such file"),
+        (("diagnose", Path(HERE).parent), "neither a .pt2 file nor MODULE:FACTORY"),
+        (("diagnose", NET, "-o", f"{HERE}/inside"), "no folder can be made"),
+        (("compare", Path(HERE).parent), "neither a .pt2 file nor MODULE:FACTORY"),
+        (("profile", Path(HERE).parent), "is a directory"),
+        (("profile", HERE, "--etdump", "absent"), "no such file"),
+    ],
+)
+def test_mistakes_are_told_before_torch_is_loaded(arguments, said, monkeypatch):
+    def loads():
+        raise RuntimeError("torch would be loaded")
+
+    monkeypatch.setattr(installed, "require", loads)
+    assert said in run(*arguments, code=2)
+
+
+def test_rules_and_requests_are_known_without_torch():
+    code = (
+        "import sys; import straightway.flow.diagnose_request, straightway.executorch.rewrites.order; "
+        "sys.exit(any(name in sys.modules for name in ('torch', 'executorch')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_rewrites_are_named():

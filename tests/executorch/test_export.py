@@ -21,7 +21,8 @@ from straightway.executorch.rewrites.catalogue import REWRITES  # noqa: E402
 from straightway.executorch.rewrites.scene import rewritten  # noqa: E402
 from straightway.executorch.samples import open_symbols  # noqa: E402
 from straightway.executorch.tensors import array_of  # noqa: E402
-from straightway.flow.export import ExportRequest, compared, export  # noqa: E402
+from straightway.flow.export import compared, export  # noqa: E402
+from straightway.flow.export_request import ExportRequest  # noqa: E402
 from straightway.flow.program import TraceRequest, program_map, trace  # noqa: E402
 from straightway.run.process import Child  # noqa: E402
 from straightway.trace.join import joined_share  # noqa: E402
@@ -296,3 +297,57 @@ def test_operators_of_open_sizes_stand_at_their_own_steps():
     outside = [op for op in found.ops if op.partition is None]
     assert [op.instruction for op in outside] == list(kernels)
     assert all("view" in op.target for op in outside if "et_view" in kernels[op.instruction])
+
+
+def test_half_layer_norms_of_long_rows_are_right_without_asking():
+    done = lower_model(made("norm", torch_models.long_norm), Recipe(precision="fp16"))
+    with Child() as child:
+        numbers = compared(child, done, "fp16")
+    assert numbers.equal
+    assert numbers.model_db > 60
+    assert [note.partition(":")[0] for note in done.notes] == [
+        "layer norm of half floats in floats, else ExecuTorch's numbers are wrong"
+    ]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        torch.randn(1, 8, 4).transpose(1, 2),
+        torch.randn(1, 8).expand(4, 8),
+        torch.randn(4, 16)[:, ::2],
+        torch.randn(2, 4, 3, 8).permute(2, 1, 0, 3),
+    ],
+)
+@pytest.mark.parametrize("saved", [False, True])
+def test_inputs_of_other_strides_are_stored_as_executorch_knows_them(given, saved, tmp_path):
+    module = torch.nn.Sequential(torch.nn.LayerNorm(8), torch.nn.GELU()).eval()
+    model = made("strides", lambda: (module, (given,)))
+    if saved:
+        torch.export.save(torch.export.export(module, (given,)), tmp_path / "m.pt2")
+        model = load(str(tmp_path / "m.pt2"))
+    with Child() as child:
+        assert compared(child, lower_model(model, Recipe()), "fp32").equal
+
+
+def test_images_given_channels_last_stay_so():
+    image = torch.randn(1, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    model = made("image", lambda: (torch.nn.Conv2d(3, 4, 3).eval(), (image,)))
+    assert model.inputs[0] is image
+
+
+def test_a_model_in_training_mode_is_said_to_be_exported_in_eval_mode(tmp_path):
+    def factory():
+        return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout()), (torch.ones(1, 4),)
+
+    done = export(made("trained", factory), tmp_path / "m.pte")
+    (note,) = done.exported.notes
+    assert note.startswith("the model (and 2 more modules) came in training mode")
+    assert note in [remark.text for remark in done.remarks]
+    assert not lower_model(made("small", torch_models.small), Recipe()).model.notes
+
+
+def test_inputs_that_the_model_does_not_take_are_the_request_s_fault():
+    wrong = made("wrong", lambda: (torch.nn.Linear(4, 2).eval(), (torch.ones(1, 5),)))
+    with pytest.raises(InvalidRequest, match=r"fails on its example inputs \(\[1, 5\]\)"):
+        lower_model(wrong, Recipe())

@@ -221,3 +221,9 @@ class Folded(nn.Module):
 
 def folded():
     return _made(Folded(), 1, 3, 24, 24)
+
+
+def long_norm():
+    """A layer norm whose rows take more than 16 vectors of half floats."""
+    torch.manual_seed(0)
+    return nn.LayerNorm(384).eval(), (torch.randn(1, 6, 384),)

@@ -110,8 +110,10 @@ def alone(options: Mapping[str, object]) -> None:
 
 def two_ways(model: str, *, fixes: bool, step: Any, as_json: bool) -> None:
     """A PyTorch model through ExecuTorch, and through ONNX to LiteRT."""
+    from straightway.executorch.given import check  # noqa: PLC0415 - after --help
     from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
 
+    check(model)
     require()
     from straightway.flow.routes import routes  # noqa: PLC0415
 

@@ -17,7 +17,7 @@ from straightway.cli.app import (
     progress,
 )
 from straightway.cli.calibration import Calibration, Random
-from straightway.cli.export import Dtype, Int4, Int8, Int8Dynamic, precision_of
+from straightway.cli.export import Dtype, Int4, Int8, Int8Dynamic, noted, precision_of
 from straightway.errors import InvalidRequest
 from straightway.report.quantity import duration, percent, plural, printable
 
@@ -61,34 +61,45 @@ def command(
 
         at_least_one({"--top": top, "--runs": runs})
         threshold = share_of(max_overhead)
-        require()
-        from straightway.flow.diagnose import DiagnoseRequest, diagnose  # noqa: PLC0415
-        from straightway.flow.export import ExportRequest  # noqa: PLC0415
+        from straightway.flow import diagnose_request, export_request  # noqa: PLC0415
 
-        asked = ExportRequest(
+        export = export_request.ExportRequest(
             precision=precision_of(dtype, (int8, int8_dynamic, int4)),
             calibration=calibration,
             random=random,
             step=step,
         )
-        done = diagnose(
-            model,
-            DiagnoseRequest(
-                trace=trace,
-                etdump=etdump,
-                inputs=inputs,
-                runs=runs,
-                rules=tuple(rule or ()),
-                export=asked,
-            ),
+        asked = diagnose_request.DiagnoseRequest(
+            trace=trace,
+            etdump=etdump,
+            inputs=inputs,
+            runs=runs,
+            rules=tuple(rule or ()),
+            export=export,
         )
+        diagnose_request.check(model, asked)
+        if output is not None:
+            _made(output)
+        require()
+        from straightway.flow.diagnose import diagnose  # noqa: PLC0415 - after torch
+
+        done = diagnose(model, asked)
         written = () if output is None else (f"report: {_report(done, output)}",)
     if json:
         print_json(summary(done))
     else:
-        print_lines(*lines(done, top), *written)
+        print_lines(*lines(done, top), *noted(done.notes), *written)
     if threshold is not None and done.overhead > threshold:
         raise typer.Exit(FOUND)
+
+
+def _made(folder: Path) -> Path:
+    """Make a folder. Raises InvalidRequest where it can't be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidRequest(f"{folder}: no folder can be made there: {error}") from error
+    return folder
 
 
 def _report(done: Any, folder: Path) -> Path:
@@ -96,11 +107,7 @@ def _report(done: Any, folder: Path) -> Path:
     from straightway.flow import files  # noqa: PLC0415
     from straightway.report.findings import render_findings  # noqa: PLC0415
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidRequest(f"{folder}: no folder can be made there: {error}") from error
-    path = folder / "report.html"
+    path = _made(folder) / "report.html"
     files.write(path, render_findings(done.model, done.trace, done.findings).encode())
     return path
 
@@ -179,5 +186,6 @@ def summary(done: Any) -> dict[str, Any]:
         "transposes": done.program.transposes,
         "inserted_transposes": done.program.inserted_transposes,
         "overhead": done.overhead,
+        "notes": list(done.notes),
         "findings": [asdict(one) for one in done.findings],
     }

@@ -69,14 +69,11 @@ def command(
     with errors(as_json=json), progress(f"exporting {model}") as step:
         from straightway.executorch.given import check  # noqa: PLC0415 - after --help
         from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
+        from straightway.flow import export_request  # noqa: PLC0415 - after --help
 
-        precision = precision_of(dtype, (int8, int8_dynamic, int4))
         check(model)
-        require()
-        from straightway.flow.export import ExportRequest, export  # noqa: PLC0415
-
-        asked = ExportRequest(
-            precision=precision,
+        asked = export_request.ExportRequest(
+            precision=precision_of(dtype, (int8, int8_dynamic, int4)),
             calibration=calibration,
             random=random,
             pictures=preprocessing(mean, std, channels),
@@ -87,6 +84,10 @@ def command(
             verify=verify,
             step=step,
         )
+        export_request.check(asked, output)
+        require()
+        from straightway.flow.export import export  # noqa: PLC0415 - after torch
+
         done = export(model, output, asked)
     if json:
         print_json(summary(done))
@@ -147,7 +148,12 @@ def lines(done: Any) -> list[str]:
             f"equal to the model on {plural(numbers.inputs, 'set')} of inputs: "
             f"{numbers.model_db:.1f} dB signal to error"
         )
-    return text
+    return [*text, *noted(done.exported.notes)]
+
+
+def noted(notes: Iterable[str]) -> list[str]:
+    """What was done unasked."""
+    return [f"note: {printable(note)}" for note in notes]
 
 
 def outside(done: Any) -> Table | None:

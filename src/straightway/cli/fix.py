@@ -16,7 +16,7 @@ from straightway.cli.app import (
     result_console,
 )
 from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
-from straightway.cli.export import ChannelsLast, Dtype, Int4, Int8, Int8Dynamic, precision_of
+from straightway.cli.export import ChannelsLast, Dtype, Int4, Int8, Int8Dynamic, noted, precision_of
 from straightway.report.quantity import duration, plural, printable
 
 
@@ -48,28 +48,30 @@ def command(
     with errors(as_json=json), progress(f"fixing {model}") as step:
         from straightway.executorch.given import check  # noqa: PLC0415 - after --help
         from straightway.executorch.installed import require  # noqa: PLC0415 - after --help
+        from straightway.executorch.rewrites import order  # noqa: PLC0415 - after --help
+        from straightway.flow import export_request  # noqa: PLC0415 - after --help
 
-        precision = precision_of(dtype, (int8, int8_dynamic, int4))
         check(model)
-        require()
-        from straightway.flow.export import ExportRequest  # noqa: PLC0415
-        from straightway.flow.fix import fix  # noqa: PLC0415
-
-        asked = ExportRequest(
-            precision=precision,
+        order.check(rule or ())
+        asked = export_request.ExportRequest(
+            precision=precision_of(dtype, (int8, int8_dynamic, int4)),
             calibration=calibration,
             random=random,
             pictures=preprocessing(mean, std, channels),
             channels_last=channels_last,
             step=step,
         )
+        export_request.check(asked, output)
+        require()
+        from straightway.flow.fix import fix  # noqa: PLC0415 - after torch
+
         done = fix(model, output, asked, rules=tuple(rule or ()))
     if json:
         print_json(summary(done))
         return
     if done.applied:
         result_console().print(table_of(done))
-    print_lines(*lines(done))
+    print_lines(*lines(done), *noted(done.after.notes))
     if advise:
         print_lines(*advice(done))
 
@@ -154,6 +156,7 @@ def summary(done: Any) -> dict[str, Any]:
             "pairs": done.ratio.pairs,
         },
         "model_db": done.numbers.model_db,
+        "notes": list(done.after.notes),
         "fixes": [
             {
                 "name": one.rewrite.name,

@@ -79,8 +79,10 @@ def command(
             files.check_output(output, model, *asked.sources)
         if cap and etdump is not None:
             raise InvalidRequest("one of --etdump and --cap at a time: a trace is measured already")
-        if not model.exists():
-            raise InvalidRequest(f"{model}: there is no such file")
+        for file in (model, etdump, etrecord, inputs):
+            if file is not None and not file.is_file():
+                problem = "is a directory" if file.is_dir() else "there is no such file"
+                raise InvalidRequest(f"{file}: {problem}")
         if model.suffix.lower() == ".pte":
             found = _program(
                 model,

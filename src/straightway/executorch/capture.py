@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 import torch
 from torch.export import ExportedProgram
 
-from straightway.errors import InvalidModel, StraightwayError, Unsupported
+from straightway.errors import InvalidModel, InvalidRequest, StraightwayError, Unsupported
 from straightway.executorch.lines import user_line
 from straightway.executorch.model import Model, first_line
 
@@ -53,7 +53,28 @@ def capture(model: Model) -> ExportedProgram:
     except StraightwayError:
         raise
     except Exception as error:  # torch.export raises what the user's own code raises, too
+        _check_runs(model)
         raise Unsupported(_told(model.name, error)) from error
+
+
+def _check_runs(model: Model) -> None:
+    """Raise InvalidRequest where the module itself fails on its inputs: no fault of torch.export."""
+    if model.module is None:
+        return
+    try:
+        with torch.no_grad(), _quiet():
+            model.module(*model.inputs)
+    except Exception as error:  # whatever the user's code raises
+        place = user_line(error)
+        at = f" at {place}" if place else ""
+        shapes = ", ".join(
+            str(list(one.shape)) if isinstance(one, torch.Tensor) else type(one).__name__
+            for one in model.inputs
+        )
+        raise InvalidRequest(
+            f"{model.name}: the model itself fails on its example inputs ({shapes}){at}: "
+            f"{type(error).__name__}: {first_line(error)}"
+        ) from error
 
 
 @contextmanager

@@ -9,9 +9,10 @@ from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
 from straightway.executorch.capture import capture
+from straightway.executorch.given import Precision
 from straightway.executorch.lowering import Lowered, lower
 from straightway.executorch.model import Model
-from straightway.executorch.precision import Precision, after_export, before_export
+from straightway.executorch.precision import after_export, before_export
 from straightway.executorch.rewrites.catalogue import ALWAYS
 from straightway.executorch.rewrites.scene import Change, Rewrite, rewritten
 
@@ -42,6 +43,19 @@ class Exported:
     program: ExportedProgram
     lowered: Lowered
     changes: tuple[Change, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done unasked: to what was given, and around ExecuTorch's faults."""
+        found = list(self.model.notes)
+        for rewrite in ALWAYS:
+            places = [one for one in self.changes if one.rewrite == rewrite.name]
+            if places:
+                found.append(
+                    f"{rewrite.title}, else ExecuTorch's numbers are wrong: at {places[0].source}"
+                    + (f" and {len(places) - 1} more" if len(places) > 1 else "")
+                )
+        return tuple(found)
 
 
 def export(model: Model, recipe: Recipe) -> Exported:

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from straightway.executorch.attribution import TFLITE_OF
 from straightway.executorch.program import Delegate, EdgeOp, ProgramMap, Shape, XnnNode
-from straightway.executorch.record import Record
 from straightway.ir.source import Source
 
+if TYPE_CHECKING:  # reading one takes torch
+    from straightway.executorch.record import Record
 
-def named(program: ProgramMap, record: Record | None = None) -> ProgramMap:
+
+def named(program: ProgramMap, record: "Record | None" = None) -> ProgramMap:
     """The program with its operators.
 
     Where they are unknown (a file made elsewhere), its kernels and the nodes of its delegates stand

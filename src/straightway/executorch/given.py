@@ -1,9 +1,12 @@
 """What a user may call a PyTorch model; mistakes are told before torch is imported, which takes seconds."""
 
 from pathlib import Path
+from typing import Literal
 
 from straightway.errors import InvalidRequest
 
+Precision = Literal["fp32", "fp16", "int8", "int8-dynamic", "int4"]
+PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8", "int8-dynamic", "int4")
 EXAMPLE = """Give MODULE:FACTORY, a function without parameters that returns the module and its
 example inputs, such as
 

@@ -37,7 +37,7 @@ class Model:
     """What is to be exported: a module, or an exported program, and inputs to run it on.
 
     `inputs` are the positional example inputs; `dynamic_shapes` is what torch.export takes under
-    that name. `name` is what the user called it.
+    that name. `name` is what the user called it. `notes` tell what was changed in what was given.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Model:
     program: ExportedProgram | None = None
     inputs: tuple[Any, ...]
     dynamic_shapes: Any = None
+    notes: tuple[str, ...] = ()
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -158,11 +159,40 @@ def made(name: str, factory: Any) -> Model:
         )
     if len(parts) == 3 and not isinstance(parts[2], (tuple, list, dict, type(None))):
         raise InvalidRequest(f"{name}: the third part says what dimensions are open.\n{EXAMPLE}")
+    training = [place or "the model" for place, part in module.named_modules() if part.training]
     return Model(
         name=name,
         module=module.eval(),
-        inputs=tuple(inputs),
+        inputs=tuple(_dense(one) for one in inputs),
         dynamic_shapes=parts[2] if len(parts) == 3 else None,
+        notes=(_was_training(training),) if training else (),
+    )
+
+
+def _was_training(places: list[str]) -> str:
+    more = f" (and {len(places) - 1} more modules)" if len(places) > 1 else ""
+    return (
+        f"{places[0]}{more} came in training mode; exported in eval mode, without dropout and with the "
+        "batch norms' running statistics: call .eval() in the factory to say so"
+    )
+
+
+def _dense(one: Any) -> Any:
+    """An input stored without gaps, in the order of its dimensions or channels last.
+
+    ExecuTorch knows no other strides: what it computes of others is wrong.
+    """
+    if not isinstance(one, torch.Tensor) or _is_dense(one):
+        return one
+    return one.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _is_dense(one: torch.Tensor) -> bool:
+    formats = [torch.contiguous_format, *([torch.channels_last] if one.dim() == 4 else [])]
+    # strides themselves: dimensions of size 1 have any in what torch calls contiguous
+    return any(
+        one.stride() == torch.empty_like(one, device="meta", memory_format=it).stride()
+        for it in formats
     )
 
 
@@ -179,13 +209,14 @@ def _saved(path: Path) -> Model:
         raise InvalidModel(
             f"{path}: has keyword inputs ({', '.join(keywords)}); give positional ones"
         )
-    return Model(
-        name=path.stem,
-        module=None,
-        program=program,
-        inputs=tuple(arguments),
-        dynamic_shapes=open_shapes(program),
-    )
+    shapes = open_shapes(program)
+    dense = tuple(_dense(one) for one in arguments)
+    if any(one is not given for one, given in zip(dense, arguments, strict=True)):
+        with torch.no_grad():
+            program = torch.export.export(
+                program.module(check_guards=False), dense, dynamic_shapes=shapes, strict=False
+            )
+    return Model(name=path.stem, module=None, program=program, inputs=dense, dynamic_shapes=shapes)
 
 
 def check_archive(path: Path) -> None:

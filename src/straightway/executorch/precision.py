@@ -7,7 +7,7 @@ user of ExecuTorch gets; what is done beside it are the rewrites before.
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
@@ -22,11 +22,10 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 from torchao.quantization.quant_api import Int8DynamicActivationIntxWeightConfig, quantize_
 
 from straightway.errors import InvalidRequest, Unsupported
+from straightway.executorch.given import Precision
 from straightway.executorch.model import Model, first_line
 from straightway.executorch.rewrites.scene import is_quantizable, keeps_state
 
-Precision = Literal["fp32", "fp16", "int8", "int8-dynamic", "int4"]
-PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8", "int8-dynamic", "int4")
 _GROUP = 32
 
 

@@ -93,9 +93,8 @@ def open_data(
     `data` is a folder, an .npz file, "module:function", or a function; None with `random` makes so
     many seeded inputs. Raises InvalidRequest where there is nothing, with an example of what to give.
     """
+    check_data(data, random=random)
     if data is None:
-        if random < 1:
-            raise InvalidRequest(f"there is no calibration data. {EXAMPLE}")
         return _random(graph, random)
     if callable(data):
         return _generated(data, getattr(data, "__name__", "a function"), graph)
@@ -104,9 +103,19 @@ def open_data(
         return _folder(path, graph, pictures)
     if path.is_file():
         return _archive(path, graph)
-    if ":" in str(data) and not path.suffix:
-        return _generated(_function(str(data)), str(data), graph)
-    raise InvalidRequest(f"{data}: there is no such file or folder. {EXAMPLE}")
+    return _generated(_function(str(data)), str(data), graph)
+
+
+def check_data(
+    data: "str | Path | Callable[[], Iterable[object]] | None", *, random: int = 0
+) -> None:
+    """Raise InvalidRequest where there is no such data, before anything slow begins."""
+    if data is None and random < 1:
+        raise InvalidRequest(f"there is no calibration data. {EXAMPLE}")
+    if data is None or callable(data) or Path(data).exists():
+        return
+    if ":" not in str(data) or Path(data).suffix:
+        raise InvalidRequest(f"{data}: there is no such file or folder. {EXAMPLE}")
 
 
 def shapes_of(

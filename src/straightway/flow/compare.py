@@ -12,7 +12,7 @@ import numpy as np
 from straightway.errors import InvalidRequest
 from straightway.flow.calibration import Pictures, Sample, open_data
 from straightway.flow.contender import Contender, contender
-from straightway.flow.convert import Step, quiet
+from straightway.flow.progress import Step, quiet
 from straightway.flow.reopening import sized
 from straightway.flow.tally import Tally
 from straightway.flow.translate import read

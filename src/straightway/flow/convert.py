@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from straightway.flow.borders import Border, borders
 from straightway.flow.hybrid import products
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
 from straightway.flow.open import Opened, Options, translate_open, with_usual_sizes
+from straightway.flow.progress import Step, quiet
 from straightway.flow.reference import Oracle
 from straightway.flow.respelled import answered, asked_again
 from straightway.flow.rounded import roundings, verify_rounded
@@ -36,12 +37,7 @@ from straightway.targets import known
 
 SEEDS = (0, 1, 2)
 ENGINES = ("litert", "onnxruntime")
-Step = Callable[[str], None]
 InputOutput = Literal["keep", "nhwc"]
-
-
-def quiet(_: str) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

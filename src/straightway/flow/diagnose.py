@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from straightway.diagnosis.case import Case
@@ -10,30 +10,11 @@ from straightway.diagnosis.engine import diagnose as search
 from straightway.diagnosis.finding import Finding
 from straightway.diagnosis.rule import Rule
 from straightway.diagnosis.rules.catalogue import RULES, named
-from straightway.errors import InvalidRequest
 from straightway.executorch.program import ProgramMap
-from straightway.flow.export import ExportRequest, export
+from straightway.flow.diagnose_request import DiagnoseRequest, check, is_program
+from straightway.flow.export import export
 from straightway.flow.program import TraceRequest, program_map, trace
 from straightway.trace.schema import Trace
-
-RUNS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiagnoseRequest:
-    """What is asked of a diagnosis.
-
-    `trace` is one that `profile` wrote, `etdump` one of ExecuTorch's, made elsewhere; without either
-    the program is run here. `rules` are names, none for all. `export` says how a model is exported.
-    """
-
-    trace: Path | None = None
-    etdump: Path | None = None
-    inputs: Path | None = None
-    runs: int = RUNS
-    threads: int = 1
-    rules: Sequence[str] = ()
-    export: ExportRequest = field(default_factory=ExportRequest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +25,7 @@ class Diagnosis:
     program: ProgramMap
     trace: Trace
     findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def overhead(self) -> float:
@@ -60,18 +42,16 @@ def diagnose(model: str | Path, request: DiagnoseRequest | None = None) -> Diagn
     another program.
     """
     asked = request or DiagnoseRequest()
+    check(str(model), asked)
     rules = named(asked.rules) if asked.rules else RULES
-    if asked.trace is not None and asked.etdump is not None:
-        raise InvalidRequest("give one trace: --trace or --etdump")
-    if Path(model).suffix.lower() == ".pte":
+    if is_program(str(model)):
         return _of(Path(model), str(model), asked, rules)
-    if asked.trace is not None or asked.etdump is not None:
-        raise InvalidRequest(f"{model}: a trace belongs to a file; give the .pte that it is of")
     with tempfile.TemporaryDirectory(prefix="straightway-") as folder:
         path = Path(folder) / "model.pte"
-        export(str(model), path, asked.export)
+        done = export(str(model), path, asked.export)
         asked.export.step("tracing")
-        return _of(path, str(model), asked, rules)
+        found = _of(path, str(model), asked, rules)
+        return replace(found, notes=done.exported.notes)
 
 
 def _of(path: Path, name: str, asked: DiagnoseRequest, rules: Sequence[Rule]) -> Diagnosis:
@@ -89,6 +69,4 @@ def _trace(path: Path, asked: DiagnoseRequest) -> Trace:
                 runs=asked.runs, threads=asked.threads, inputs=asked.inputs, etdump=asked.etdump
             ),
         )
-    if not asked.trace.is_file():
-        raise InvalidRequest(f"{asked.trace}: there is no such file")
     return Trace.from_json(asked.trace.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """`export`: a PyTorch model as an ExecuTorch program, verified against the model itself."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,16 @@ from straightway.executorch.exported import (
     export as lower_model,
     typed_for,
 )
+from straightway.executorch.given import Precision
 from straightway.executorch.lowering import CONFIGURATIONS
 from straightway.executorch.model import Model, load
-from straightway.executorch.precision import PRECISIONS, Precision
 from straightway.executorch.rewrites.catalogue import INTERFACE, REWRITES
 from straightway.executorch.rewrites.scene import Rewrite, keeps_state
 from straightway.executorch.samples import variants
 from straightway.executorch.tensors import array_of, tensor_of
 from straightway.flow import files
-from straightway.flow.calibration import Pictures, Samples, open_data
-from straightway.flow.convert import Step, quiet
+from straightway.flow.calibration import Samples, open_data
+from straightway.flow.export_request import ExportRequest, check
 from straightway.flow.program import map_path, settings_of
 from straightway.flow.tally import MOST_DB, nearness
 from straightway.flow.tolerance import Check, compare
@@ -37,26 +37,6 @@ from straightway.run.wire import Array
 
 STEP = "flow.export"
 VARIANTS = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportRequest:
-    """What is asked of an export.
-
-    `fixes` applies all rewrites, `channels_last` the one that has images given so; `without` leaves out configurations of XNNPACK's partitioner;
-    `etrecord` is where to write what ExecuTorch's own tools tell the program's lines by. `calibration` is data as `quantize` takes it, `random` a number of made-up samples instead.
-    """
-
-    precision: Precision = "fp32"
-    calibration: "str | Path | Callable[[], Any] | None" = None
-    random: int = 0
-    pictures: Pictures | None = None
-    fixes: bool = False
-    channels_last: bool = False
-    without: tuple[str, ...] = ()
-    etrecord: Path | None = None
-    verify: bool = True
-    step: Step = quiet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +85,7 @@ def export(model: str | Model, output: str | Path, request: ExportRequest | None
     """
     asked, path = request or ExportRequest(), Path(output)
     check(asked, path)
+    check_configurations(asked.without)
     given = load(model) if isinstance(model, str) else model
     samples = calibration_of(given, asked)
     asked.step("exporting")
@@ -145,18 +126,9 @@ def wanted(rewrites: Sequence[Rewrite], asked: ExportRequest) -> tuple[Rewrite, 
     return (*rewrites, *more)
 
 
-def check(asked: ExportRequest, path: Path) -> None:
-    """Refuse what contradicts itself before anything slow begins; raises InvalidRequest."""
-    files.check_output(path)
-    if asked.etrecord is not None:
-        files.check_output(asked.etrecord, path)
-    if path.suffix != ".pte":
-        raise InvalidRequest(f"{path}: an ExecuTorch program is a .pte file")
-    if asked.precision not in PRECISIONS:
-        raise InvalidRequest(f"precisions are {', '.join(PRECISIONS)}; got '{asked.precision}'")
-    if asked.precision != "int8" and (asked.calibration is not None or asked.random):
-        raise InvalidRequest(f"calibration data is for --int8; {asked.precision} needs none")
-    for name in asked.without:
+def check_configurations(names: Sequence[str]) -> None:
+    """Raise InvalidRequest for what is no configuration of XNNPACK's partitioner."""
+    for name in names:
         if name not in CONFIGURATIONS:
             raise InvalidRequest(
                 f"--without {name}: the partitioner has {', '.join(CONFIGURATIONS)}"
@@ -276,6 +248,8 @@ def _rms(want: Array, got: Array) -> float:
 
 
 def _remarks(exported: Exported) -> Iterator[Remark]:
+    for note in exported.model.notes:
+        yield Remark(kind="done", step="executorch.model", text=note)
     for change in exported.changes:
         yield Remark(
             kind="done",

@@ -14,14 +14,13 @@ from straightway.executorch.rewrites.scene import Change, Rewrite, changes_of
 from straightway.executorch.tensors import array_of
 from straightway.flow import files
 from straightway.flow.export import (
-    ExportRequest,
     Numbers,
     calibration_of,
-    check,
     compared,
     tensors_of,
     wanted,
 )
+from straightway.flow.export_request import ExportRequest, check
 from straightway.flow.program import TraceRequest, map_path, settings_of, trace
 from straightway.flow.turns import in_turns
 from straightway.run.process import Child

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from straightway.errors import ToolFailed
-from straightway.flow.convert import Conversion, Step, quiet, stored_inputs
+from straightway.flow.convert import Conversion, stored_inputs
+from straightway.flow.progress import Step, quiet
 from straightway.run import litert, peak
 from straightway.run.process import Child
 from straightway.run.race import Entrant, race

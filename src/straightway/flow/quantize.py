@@ -12,7 +12,7 @@ from straightway.flow import files, limits, mixed
 from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data
-from straightway.flow.convert import Step, quiet
+from straightway.flow.progress import Step, quiet
 from straightway.flow.reopening import NEUTRAL, keep_words, lowered_open, sized
 from straightway.flow.resumption import observer, watched
 from straightway.flow.surprises import FAR, clipped, is_constant, surprises

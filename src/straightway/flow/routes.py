@@ -11,10 +11,12 @@ from straightway.errors import Mismatch, ToolFailed
 from straightway.executorch.model import Model, load
 from straightway.executorch.onnx_route import write_onnx
 from straightway.executorch.tensors import array_of
-from straightway.flow.convert import Conversion, Step, convert, quiet, stored_inputs
-from straightway.flow.export import ExportRequest, export
+from straightway.flow.convert import Conversion, convert, stored_inputs
+from straightway.flow.export import export
+from straightway.flow.export_request import ExportRequest
 from straightway.flow.meeting import Meeting
 from straightway.flow.program import TraceRequest, settings_of, trace as trace_program
+from straightway.flow.progress import Step, quiet
 from straightway.flow.tally import nearness
 from straightway.flow.turns import in_turns
 from straightway.run import litert

@@ -82,7 +82,7 @@ def _file_bytes(path: Path) -> bytes:
         if not path.exists():
             raise InvalidRequest(f"{path}: there is no such file")
         if path.is_dir():
-            raise InvalidModel(f"{path}: is a directory; an ONNX model is one file")
+            raise InvalidRequest(f"{path}: is a directory; an ONNX model is one file")
         size = path.stat().st_size
         if size == 0:
             raise InvalidModel(f"{path}: is empty")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, InvalidRequest
 from straightway.ir import Quant
 
 IDENTIFIER = b"TFL3"
@@ -102,11 +102,12 @@ def is_tflite(path: Path) -> bool:
 def read(path: Path) -> Description:
     """Describe a file, mapped into memory.
 
-    Raises InvalidModel for what is not a TFLite model, and OSError where the file can't be opened.
+    Raises InvalidModel for what is not a TFLite model, InvalidRequest for a directory, and
+    OSError where the file can't be opened.
     """
     path = Path(path)
     if path.is_dir():
-        raise InvalidModel(f"{path}: a TFLite model is a file; this is a directory")
+        raise InvalidRequest(f"{path}: is a directory; a TFLite model is one file")
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             raise InvalidModel(f"{path}: a TFLite model begins with a header; the file is empty")
