@@ -461,6 +461,8 @@ def limits(node: Node) -> tuple[Value, float, float] | None:
 def why_float(node: Node) -> str:
     """Why an op can't compute with integers, or ""."""
     row = ROWS.get(node.op.name)
+    if any(node.graphs()):
+        return "what runs in a loop or in a branch computes with floats"
     if row is None or row.quant in ("float", "int") or is_op(node, "QUANTIZE", "DEQUANTIZE"):
         return f"TFLite's {node.op.name} has no 8-bit kernel"
     if divides_by_runtime(node):
