@@ -111,7 +111,7 @@ CASES = {
     "nearest before a convolution and its norm": (
         {"nearest": 1},
         lambda: Spelled(
-            lambda k, x: k[1](k[0](up(x, (3, 2)))),
+            lambda k, x: k[1](k[0](up(x, (4, 5)))),
             nn.Conv2d(3, 4, (3, 5), padding=(1, 3)),
             nn.BatchNorm2d(4),
         ),
@@ -120,11 +120,11 @@ CASES = {
     "nearest beside others": (
         {"nearest": 1},
         lambda: Spelled(
-            lambda k, x, y: k[1](k[0](torch.cat([y, up(x), y * y], 1))).relu(),
+            lambda k, x, y: k[1](k[0](torch.cat([y, up(x, 4), y * y], 1))).relu(),
             nn.Conv2d(7, 4, 3, padding=1, bias=False),
             nn.BatchNorm2d(4),
         ),
-        [(1, 3, 5, 7), (1, 2, 10, 14)],
+        [(1, 3, 5, 7), (1, 2, 20, 28)],
     ),
     "bicubic": (
         {"bicubic": 2},
@@ -252,6 +252,18 @@ def test_the_same_numbers(name):
         )
         for want, got in pairs:
             assert torch.allclose(want, got, atol=3e-6 * float(want.abs().max()), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("factor", "kernel", "folded"), [(2, 3, False), (2, 1, False), (4, 3, True), (4, 5, True)]
+)
+def test_a_transposed_convolution_is_written_where_it_computes_much_less(factor, kernel, folded):
+    rewrite = next(one for one in REWRITES if one.name == "nearest")
+    layer = nn.Conv2d(3, 4, kernel, padding=kernel // 2)
+    program = captured(lambda: Spelled(lambda k, x: k[0](up(x, factor)), layer), [(1, 3, 5, 7)])
+    changed, _ = rewritten(program, [rewrite])
+    names = {str(node.target) for node in changed.graph.nodes}
+    assert ("aten.conv_transpose2d.input" in names) is folded
 
 
 def test_half_gelu_is_near_to_a_half_float():

@@ -19,6 +19,7 @@ from straightway.diagnosis.rules import (
     group_norm,
     half_gelu,
     half_norm,
+    half_silu,
     index_work,
     instance_norm,
     int8_concat,
@@ -57,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     # of single operators
     half_gelu.RULE,
     half_norm.RULE,
+    half_silu.RULE,
     layer_norm.RULE,
     group_norm.RULE,
     instance_norm.RULE,

@@ -6,7 +6,8 @@ Why it costs: XNNPACK's convolutions and pools run channels last. An image that 
 the first of them, and a result that is wanted as NCHW behind the last; between partitions, NCHW is kept as well.
 
 What to do: export with an example input in x.to(memory_format=torch.channels_last) and give the program such
-inputs; its outputs come back channels last. Not the module: .to(memory_format=...) on the model does not lower.
+inputs; its outputs come back channels last: `straightway fix --channels-last` does. Not the module:
+.to(memory_format=...) on the model does not lower.
 """
 
 from collections.abc import Iterator
@@ -26,4 +27,10 @@ def _find(case: Case) -> Iterator[Match]:
             )
 
 
-RULE = Rule(name="channels-last-input", doc=__doc__ or "", find=_find, safety="interface")
+RULE = Rule(
+    name="channels-last-input",
+    doc=__doc__ or "",
+    find=_find,
+    fix="channels-last",
+    safety="interface",
+)

@@ -6,7 +6,8 @@ Why it costs: XNNPACK computes with floats and 8-bit integers. Portable kernels 
 graph is cut where indices come from activations.
 
 What to do: compute positions and masks once when the module is made (buffers), take argmax out of
-the model, and index with slices where the positions are known.
+the model, and index with slices where the positions are known: `straightway fix` does so with pads that
+reflect or repeat, flips, rolls and indices that are constants.
 """
 
 from straightway.diagnosis.case import Case
@@ -26,5 +27,6 @@ RULE = Rule(
         what="{op} works on whole numbers outside of the delegate",
         where=_whole,
     ),
-    safety="interface",
+    fix="rearrangements",
+    safety="exact",
 )

@@ -5,8 +5,8 @@ behind an activation, GELU, softmax and others that XNNPACK's quantizer leaves.
 
 Why it costs: the values are dequantized, computed four times as wide, and quantized again.
 
-What to do: put batch norms directly behind their convolutions, where they cost nothing; use relu, hardswish or
-others that are quantized in place of GELU.
+What to do: put batch norms directly behind their convolutions, where they cost nothing (`straightway fix` has the
+others computed in integers); use relu, hardswish or others that are quantized in place of GELU.
 """
 
 from collections.abc import Iterator
@@ -30,4 +30,6 @@ def _find(case: Case) -> Iterator[Match]:
             )
 
 
-RULE = Rule(name="int8-float-island", doc=__doc__ or "", find=_find, safety="numbers")
+RULE = Rule(
+    name="int8-float-island", doc=__doc__ or "", find=_find, fix="batch-norm", safety="numbers"
+)

@@ -5,9 +5,10 @@ What it finds: upsample_nearest2d, for which XNNPACK's partitioner has no rule.
 Why it costs: It runs as a portable kernel, one element at a time, splits the delegate in two, and
 what flows in and out is turned from NHWC to NCHW and back, at the larger size.
 
-What to do: for whole factors let the convolution that reads it enlarge the image:
-nn.ConvTranspose2d with stride 2, whose weights are sums of that convolution's; `straightway fix`
-does. Or, where the numbers may change, interpolate with mode='bilinear', which is delegated.
+What to do: repeat pixels and rows by products with ones, channels last, which are delegated, or by
+factors of 4 and more let nn.ConvTranspose2d with sums of the convolution's weights do both;
+`straightway fix` does. Or, where the numbers may change, interpolate with mode='bilinear', which is
+delegated and faster still.
 """
 
 from straightway.diagnosis.rule import Rule

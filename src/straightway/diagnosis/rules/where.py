@@ -6,9 +6,9 @@ Why it costs: XNNPACK's partitioner has no rule for truth values. It runs as a p
 element at a time, splits the delegate in two, and what flows in and out is turned from NHWC to NCHW
 and back.
 
-What to do: write masks as numbers: x * mask, or x + (1 - mask) * -1e9 before a softmax
-(`straightway fix` does that where the mask is constant); write thresholds with clamp, maximum or
-relu.
+What to do: write masks as numbers, m * a + (1 - m) * b, and thresholds with clamp, maximum or relu.
+`straightway fix` writes comparisons as numbers where all that is selected from is finite, and (fix
+--rule masked-softmax) constant masks before a softmax as sums.
 """
 
 from straightway.diagnosis.rule import Rule
@@ -23,6 +23,6 @@ RULE = Rule(
         feeders=COMPARISONS,
         what="{op} selects outside of the delegate",
     ),
-    fix="masked-softmax",
+    fix="where",
     safety="exact",
 )
