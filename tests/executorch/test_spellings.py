@@ -196,7 +196,7 @@ CASES = {
         lambda: Spelled(lambda k, x: k[0](x.unsqueeze(1)).squeeze(1), nn.Linear(4, 4)),
         [(2, 5, 4)],
     ),
-    "selections": ({"where": 6, "constants": 1}, lambda: Spelled(thresholds), [(2, 3, 5, 7)]),
+    "selections": ({"selection": 6, "constants": 1}, lambda: Spelled(thresholds), [(2, 3, 5, 7)]),
     "selections that keep infinities away": ({}, lambda: Spelled(guarded), [(2, 3, 5, 7)]),
     "rearrangements": (
         {"rearrangements": 8, "constants": 2},
@@ -296,7 +296,7 @@ def test_half_silu_is_near_to_a_half_float():
 
 def test_the_least_difference_is_seen():
     """Neighbours of the threshold, the least numbers above and below 0, and zeros of both signs."""
-    rewrite = next(one for one in REWRITES if one.name == "where")
+    rewrite = next(one for one in REWRITES if one.name == "selection")
     least, big = 2.0**-149, 3e38
     x = torch.tensor([[0.2, 0.0, -0.0, least, -least, big, -big, 1.0]])
     x = torch.cat(
@@ -317,7 +317,7 @@ def test_the_least_difference_is_seen():
 
 
 def test_a_mask_from_outside_is_one_number():
-    rewrite = next(one for one in REWRITES if one.name == "where")
+    rewrite = next(one for one in REWRITES if one.name == "selection")
     x, mask = torch.randn(2, 3), torch.tensor([[True, False, True]] * 2)
     model = Spelled(lambda _, x, mask: torch.where(~mask, x * 2, -1.0).relu())
     program = capture(made("masked", lambda: (model, (x, mask))))

@@ -23,6 +23,6 @@ RULE = Rule(
         feeders=COMPARISONS,
         what="{op} selects outside of the delegate",
     ),
-    fix="where",
+    fix="selection",
     safety="exact",
 )

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten
 
-_NAME = "where"
+_NAME = "selection"
 _SELECTIONS = (
     aten.where.self,
     aten.where.ScalarOther,
