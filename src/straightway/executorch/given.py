@@ -37,6 +37,8 @@ def check(given: str) -> tuple[str, str, str]:
     if path.suffix != ".pt2" and (not module or not factory.isidentifier()):
         raise InvalidRequest(f"'{given}' is neither a .pt2 file nor MODULE:FACTORY.\n{EXAMPLE}")
     file = path if not module else Path(module)
+    if file.is_dir() and file.suffix in {".pt2", ".py"}:
+        raise InvalidRequest(f"{file}: is a directory; give a file")
     if file.suffix in {".pt2", ".py"} and not file.is_file():
         raise InvalidRequest(f"{file}: there is no such file")
     return module, colon, factory

@@ -3,9 +3,7 @@
 import importlib
 import importlib.util
 import inspect
-import pickletools
 import sys
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,20 +14,10 @@ import torch
 from torch.export import ExportedProgram
 
 from straightway.errors import InvalidModel, InvalidRequest, StraightwayError
+from straightway.executorch.archive import check_archive, no_code
 from straightway.executorch.given import EXAMPLE, check
 from straightway.executorch.lines import user_line
 from straightway.executorch.samples import open_shapes
-
-# More than a saved program has beside its weights; such a zip is an attack.
-_MOST_UNPACKED_BYTES = 64 << 30
-_MOST_MEMBERS = 100_000
-# What a pickle of tensors builds (torch.load's weights_only list): anything else is code.
-_HARMLESS = (
-    "collections OrderedDict",
-    "torch._utils _rebuild_tensor_v2",
-    "torch._utils _rebuild_parameter",
-    "torch FloatStorage",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,9 +187,10 @@ def _is_dense(one: torch.Tensor) -> bool:
 def _saved(path: Path) -> Model:
     check_archive(path)
     try:
-        program = torch.export.load(str(path))
+        with no_code():
+            program = torch.export.load(str(path))
     except Exception as error:  # torch raises whatever the damaged part leads to
-        raise InvalidModel(f"{path}: torch can't read it: {first_line(error)}") from error
+        raise InvalidModel(f"{path}: torch can't read it: {_reason(error)}") from error
     if program.example_inputs is None or program.example_inputs[0] is None:
         raise InvalidModel(f"{path}: was saved without example inputs")
     arguments, keywords = program.example_inputs
@@ -219,59 +208,14 @@ def _saved(path: Path) -> Model:
     return Model(name=path.stem, module=None, program=program, inputs=dense, dynamic_shapes=shapes)
 
 
-def check_archive(path: Path) -> None:
-    """Refuse a .pt2 file that is no archive, is a bomb, or holds pickles that call anything.
-
-    Raises InvalidModel.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            if len(members) > _MOST_MEMBERS or (
-                sum(member.file_size for member in members) > _MOST_UNPACKED_BYTES
-            ):
-                raise InvalidModel(f"{path}: unpacks to more than any program has")
-            for member in members:
-                _check_member(path, archive, member)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError) as error:
-        raise InvalidModel(f"{path}: is no program saved by torch.export.save: {error}") from error
-
-
-def _check_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    with archive.open(member) as stream:
-        head = stream.read(4)
-    if head[:2] == b"PK":
-        with archive.open(member) as stream, zipfile.ZipFile(stream) as inner:
-            for part in inner.infolist():
-                _check_member(path, inner, part)
-        return
-    if head[:1] != b"\x80":
-        return
-    with archive.open(member) as stream:
-        data = stream.read()
-    for name in globals_of(data):
-        if name not in _HARMLESS and not name.startswith(("torch ", "torch._utils _rebuild")):
-            raise InvalidModel(
-                f"{path}: {member.filename} would call {name.replace(' ', '.')} when it is opened; "
-                "not loaded"
-            )
-
-
-def globals_of(data: bytes) -> list[str]:
-    """What a pickle names to be imported, without running it; [] for what is no pickle."""
-    found: list[str] = []
-    strings: list[str] = []
-    try:
-        for opcode, argument, _ in pickletools.genops(data):
-            if opcode.name in {"GLOBAL", "INST"}:
-                found.append(str(argument))
-            elif opcode.name == "STACK_GLOBAL":
-                found.append(" ".join(strings[-2:]))
-            elif isinstance(argument, str):
-                strings.append(argument)
-    except (ValueError, IndexError, KeyError, UnicodeDecodeError):
-        return found
-    return found
+def _reason(error: BaseException) -> str:
+    """What stopped torch, in place of its advice to load the file without safety."""
+    said = first_line(error)
+    if "Weights only load failed" in said:
+        return "it is damaged, or a pickle in it would run code; not loaded"
+    if "warnings above" in said:
+        return "it is no program that torch.export.save wrote"
+    return said
 
 
 def first_line(error: BaseException) -> str:
