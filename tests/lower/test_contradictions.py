@@ -40,6 +40,22 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
         ("Add", case(a=(2, 3), b=np.ones(3, F4), axis=7, broadcast=1, opset=6), "no place at axis"),
         ("PRelu", case(x=(3,), slope=np.ones((2, 3), F4), opset=6), "the slope broadcasts"),
         ("Softmax", case(input=(2, 3), axis=-(2**63)), "none of 2 dimensions"),
+        (
+            "LogSoftmax",
+            case(input=np.ones((2, 3), F4), axis=2**63 - 1, opset=9),
+            "none of 2 dimensions",
+        ),
+        (
+            "RotaryEmbedding",
+            case(
+                x=(2, 3, 2, 4),
+                cosine=(6, 2),
+                sine=(6, 1),
+                positions=run(np.zeros((2, 2)), np.int64),
+                opset=23,
+            ),
+            "columns",
+        ),
         ("MeanVarianceNormalization", case(x=(2, 4), axes=(1, 2)), "axis 2 is none of 2"),
         ("CumSum", case(x=run(1.5), axis=run(0, np.int64)), "has no axis"),
         ("Compress", case(input=(4, 3), condition=run(True, bool), axis=0), "one dimension"),
@@ -510,3 +526,16 @@ def test_a_result_without_a_name_is_not_compared(tmp_path: Path) -> None:
     del made.graph.output[3]
     onnx.save(made, path)
     assert convert(path).verification is not None
+
+
+def test_the_evaluator_is_not_believed_where_it_rounds_floats(tmp_path):
+    attrs = {"coefficients": [0.5, -1.0, 2.0], "intercepts": [0.5]}
+    node = onnx.helper.make_node("LinearRegressor", ["x"], ["y"], domain="ai.onnx.ml", **attrs)
+    info = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.INT32, [2, 3])]
+    out = [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+    graph = onnx.helper.make_graph([node], "g", info, out)
+    opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("ai.onnx.ml", 1)]
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets), path)
+    with pytest.raises(ValueError, match="int32 where the standard says float32"):
+        Evaluator(path).run({"x": np.arange(6, dtype=np.int32).reshape(2, 3)})

@@ -315,7 +315,7 @@ def rotary_embedding(
     """Pairs of features turned by angles that depend on the place: two products and a sum each."""
     states = heads(g, x, num_heads)
     width = rotary_embedding_dim or states.shape[-1]
-    tables = [angles(g, table, positions) for table in (cosine, sine)]
+    tables = turns(g, (cosine, sine), positions, width)
     result = rotated(g, states, tables, width, interleaved=bool(interleaved))
     return result if x.rank == 4 else g.reshape(g.transpose(result, (0, 2, 1, 3)), x.shape)
 
@@ -341,8 +341,20 @@ def rotated(
     return join(g, [g.reshape(both, turned.shape), rest], 3)
 
 
-def angles(g: Builder, table: Value, positions: Value | None) -> Value:
-    """Cosines or sines as [batch, 1, length, pairs]."""
+def turns(
+    g: Builder, tables: tuple[Value, Value], positions: Value | None, width: int
+) -> list[Value]:
+    """Cosines and sines, each as [batch, 1, length, pairs]."""
+    for table in tables:
+        if table.rank != (3 if positions is None else 2) or table.shape[-1] != width // 2:
+            raise InvalidModel(
+                f"{width} features are turned by tables of {width // 2} columns, [batch, length, columns] or "
+                f"[positions, columns]; got {table.type}"
+            )
+    return [_angles(g, table, positions) for table in tables]
+
+
+def _angles(g: Builder, table: Value, positions: Value | None) -> Value:
     if positions is not None:
         table = g.GATHER(table, non_negative(g, positions, table.shape[0]), axis=0)
     return g.reshape(table, (table.shape[0], 1, *table.shape[1:]))

@@ -153,12 +153,15 @@ def _one_batch(g: Builder, x: Value, batch: tuple[int, ...]) -> Value:
     ],
     needs=[
         need(
-            lambda a, alpha, beta: not is_integer(a) or alpha % 1 == beta % 1 == 0,
-            "factors of whole numbers must be whole; got alpha {alpha} and beta {beta}",
+            lambda a, alpha, beta: not is_integer(a) or are_of(a.dtype, alpha, beta),
+            "factors of whole numbers must be numbers of their type; got alpha {alpha} and beta {beta}",
             kernel="onnx/docs/Operators.md#Gemm",
         )
     ],
-    refuses=[case(a=UNSIGNED, b=UNSIGNED.array, transB=1, alpha=0.5)],
+    refuses=[
+        case(a=UNSIGNED, b=UNSIGNED.array, transB=1, alpha=0.5),
+        case(a=UNSIGNED, b=UNSIGNED.array, transB=1, alpha=-1.0),
+    ],
 )
 def gemm(
     g: Builder,
@@ -191,6 +194,12 @@ def gemm(
     if bias is not None and not fits(bias, result):
         raise InvalidModel(f"the bias broadcasts to {result.type}; got {bias.type}")
     return result if bias is None else widened(g, g.ADD, result, bias)
+
+
+def are_of(dtype: np.dtype, *numbers: float) -> bool:
+    """Whether a type of whole numbers has all of these."""
+    ends = np.iinfo(dtype)
+    return all(number % 1 == 0 and ends.min <= number <= ends.max for number in numbers)
 
 
 def scaled(g: Builder, x: Value, factor: float) -> Value:

@@ -10,7 +10,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel
 from straightway.ir import TensorType, Value
-from straightway.lower.attention import angles, heads, rotated
+from straightway.lower.attention import heads, rotated, turns
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Ints, case, lower, need, run
 from straightway.lower.integers import INT32
@@ -314,13 +314,14 @@ def rotary_embedding(
     scale: float = 1.0,
 ) -> Value:
     """As ONNX's; one position is that of the first of a sequence."""
-    count = num_heads or x.shape[-1] // (2 * cosine.shape[-1])
+    pairs = cosine.shape[-1] if cosine.rank else 0
+    count = num_heads or x.shape[-1] // max(2 * pairs, 1)
     states = heads(g, x, count)
     length = states.shape[2]
     if positions.known_type.size == 1:
         row = g.const(np.arange(length).reshape(1, length), positions.dtype)
         positions = g.ADD(g.reshape(positions, (1, 1)), row)
-    tables = [angles(g, table, positions) for table in (cosine, sine)]
     width = rotary_embedding_dim or states.shape[-1]
+    tables = turns(g, (cosine, sine), positions, width)
     result = rotated(g, states, tables, width, interleaved=bool(interleaved))
     return result if x.rank == 4 else g.reshape(g.transpose(result, (0, 2, 1, 3)), x.shape)

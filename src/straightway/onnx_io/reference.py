@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.defs
 import onnx.helper
 import onnx.version_converter
 from onnx.reference import ReferenceEvaluator
@@ -16,6 +17,10 @@ OLDEST_EVALUATED = 7
 BROUGHT_TO = 15
 # an operand of so many dimensions gets the other one aligned
 MATRIX = 2
+FIXED: dict[str, np.dtype] = {
+    "tensor(float)": np.dtype(np.float32),
+    "tensor(int64)": np.dtype(np.int64),
+}
 
 
 class Evaluator:
@@ -29,6 +34,7 @@ class Evaluator:
         if opsets and opsets[0] < OLDEST_EVALUATED:
             model = _brought_up(model)
         self._evaluator = ReferenceEvaluator(model)
+        self._kinds = _kinds(model)
 
     def run(
         self, feeds: Mapping[str, np.ndarray], extra: Sequence[str] = ()
@@ -36,6 +42,11 @@ class Evaluator:
         """The tensor outputs by name, or those of the `extra` values that it knows."""
         with np.errstate(all="ignore"):
             found: Any = self._evaluator.run(None, dict(feeds), intermediate=True)
+        for name, kind in self._kinds.items():
+            if getattr(found.get(name), "dtype", kind) != kind:
+                raise ValueError(
+                    f"it gives {found[name].dtype} where the standard says {kind}: '{name}'"
+                )
         names = extra or self._evaluator.output_names
         arrays = {name: found[name] for name in names if name in found}
         return {
@@ -53,6 +64,21 @@ def _check(graph: onnx.GraphProto) -> None:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 _check(attribute.g)
+
+
+def _kinds(model: onnx.ModelProto) -> dict[str, np.dtype]:
+    """Of results whose type the standard fixes: which. Numpy rounds the results of whole numbers."""
+    versions = {one.domain: one.version for one in model.opset_import}
+    found: dict[str, np.dtype] = {}
+    for node in model.graph.node:
+        try:
+            schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+        except onnx.defs.SchemaError:
+            continue
+        for name, output in zip(node.output, schema.outputs, strict=False):
+            if output.type_str in FIXED:
+                found[name] = FIXED[output.type_str]
+    return found
 
 
 def _check_old(graph: onnx.GraphProto) -> None:

@@ -92,6 +92,8 @@ for _name, _function in REDUCTIONS.items():
 
 def _flattened(x: np.ndarray, axis: int, version: int) -> tuple[np.ndarray, int]:
     """Before opset 13 everything from `axis` on is normalised together."""
+    if not -x.ndim <= axis < x.ndim:
+        raise UnfoldableError(f"axis {axis} is none of {x.ndim} dimensions")
     if version >= 13:
         return x, axis
     axis = axis + x.ndim if axis < 0 else axis
