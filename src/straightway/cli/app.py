@@ -93,6 +93,14 @@ Weights = Annotated[
         "(matrix products; int8 elsewhere).",
     ),
 ]
+Block = Annotated[
+    int,
+    typer.Option(
+        "--block",
+        help="With --weights int4: so many weights of a row share a scale (a multiple of 32); by default "
+        "the whole row.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 

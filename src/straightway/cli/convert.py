@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from straightway.cli.app import (
+    Block,
     Dims,
     InputOutput,
     InputOutputType,
@@ -48,6 +49,7 @@ def command(
     io_type: InputOutputType = "",
     target: Target = "",
     weights: Weights = "float32",
+    block: Block = 0,
     inputs: Inputs = None,
     verify: Annotated[
         bool | None,
@@ -75,6 +77,7 @@ def command(
             io_type=io_type.lower(),
             target=target,
             weights=weights.lower(),
+            block=block,
             inputs=inputs,
             step=step,
         )

@@ -50,7 +50,8 @@ class Request:
     open. `target` is a name of `targets.known`, by default what the model says that it was quantized for;
     `io_type` what inputs and outputs that the model
     rounds are ("float", "integer", "int8", "uint8", "int16"), by default as the target has them.
-    `weights`: "float16", "int8" or "int4" stores those of ops that compute with floats in fewer bits.
+    `weights`: "float16", "int8" or "int4" stores those of ops that compute with floats in fewer bits; of
+    int4, `block` weights of a row share a scale, all where it is 0.
     `step` is told what is being done.
     """
 
@@ -62,11 +63,12 @@ class Request:
     target: str = ""
     io_type: str = ""
     weights: str = "float32"
+    block: int = 0
     step: Step = quiet
 
     def __post_init__(self) -> None:
         """Check what can be checked without the model."""
-        check_kind(self.weights)
+        check_kind(self.weights, self.block)
         ShapeRequest(dims=self.dims, shapes=self.shapes)  # checks them
         if self.io not in ("keep", "nhwc"):
             raise InvalidRequest(f"io is 'keep' or 'nhwc'; got {self.io!r}")
@@ -163,7 +165,7 @@ def convert(
     """Convert an ONNX model to a TFLite file, and prove that it computes the same numbers.
 
     `options` are the fields of `Request` (`dims`, `shapes`, `io`, `inputs`, `seeds`, `target`,
-    `io_type`, `weights`, `step`).
+    `io_type`, `weights`, `block`, `step`).
     A file too large for a flatbuffer is compared if `verify` says so, any other unless it is False:
     the engines hold its weights several times. Raises InvalidModel, Unsupported (all refused nodes together), Mismatch (the file is kept under
     another name), ToolFailed, InvalidRequest. Nothing is written unless all is well.
@@ -178,7 +180,7 @@ def convert(
         asked = asked.of(source)
         asked.step("converting")
         if verify is False:
-            return _stored_as(asked.weights, path, target, translated(path, source, asked), None)
+            return _stored_as(asked, path, target, translated(path, source, asked), None)
         with ExitStack() as stack:
             # it starts while the model is converted
             engines = child or stack.enter_context(Child(engines=ENGINES))
@@ -186,11 +188,9 @@ def convert(
             if verify is None:
                 told = limits.unverified(made.translation.written, path, target)
                 if told:
-                    return _stored_as(
-                        asked.weights, path, target, made.translation.telling(told), None
-                    )
+                    return _stored_as(asked, path, target, made.translation.telling(told), None)
             proof = _proof(path, source, asked, made, engines)
-            return _stored_as(asked.weights, path, target, made.translation, proof)
+            return _stored_as(asked, path, target, made.translation, proof)
 
 
 @contextmanager
@@ -290,14 +290,15 @@ class Proof:
 
 
 def _stored_as(
-    weights: str, path: Path, target: Path | None, translation: Translation, proof: Proof | None
+    asked: Request, path: Path, target: Path | None, translation: Translation, proof: Proof | None
 ) -> Conversion:
     """Write and verify; with other weights than float32, the file of those is verified first."""
-    if weights == "float32":
+    if asked.weights == "float32":
         return _finish(path, target, translation, proof)
     plain = _finish(path, None, translation, proof)
     feeds = [] if proof is None else [stored_inputs(translation, a) for a in proof.sets]
-    made = shrunk(translation, weights, None if proof is None else proof.child, feeds)
+    child = None if proof is None else proof.child
+    made = shrunk(translation, asked.weights, child, feeds, asked.block)
     found = made.told(plain.verification)
     if found is not None and not found.equal:
         raise mismatch(path, None, found)

@@ -16,7 +16,7 @@ from straightway.flow.files import scratch
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation
 from straightway.flow.verify import Verification, run_written
-from straightway.quant import weights_only
+from straightway.quant import blocks, weights_only
 from straightway.remark import Remark
 from straightway.run.litert import Ran
 from straightway.run.process import Child
@@ -46,10 +46,11 @@ class Shrunk:
         return replace(found, ran=self.ran, note="; ".join(filter(None, (found.note, NOTE))))
 
 
-def check_kind(kind: str) -> None:
-    """Raise InvalidRequest for weights that nobody stores."""
+def check_kind(kind: str, block: int = 0) -> None:
+    """Raise InvalidRequest for weights that nobody stores, or not in such blocks."""
     if kind not in weights_only.KINDS:
         raise InvalidRequest(f"weights are {', '.join(weights_only.KINDS)}; got '{kind}'")
+    blocks.check(block, kind)
 
 
 def shrunk(
@@ -57,16 +58,22 @@ def shrunk(
     kind: str,
     child: Child | None,
     feeds: Sequence[Mapping[str, np.ndarray]],
+    block: int = 0,
 ) -> Shrunk:
     """Store the weights of a file of floats as `kind`; `feeds` are inputs as the file takes them.
+
+    Of int4, `block` weights of a row share a scale; 0: all of them.
 
     Changes the written graph of the translation.
     """
     graph = translation.layout.graph
     before = translation.written
-    choice = weights_only.choose(graph, kind)
+    choice = weights_only.choose(graph, kind, block)
     weights_only.put_plain(choice)
+    spread = [] if child is None else weights_only.spread(graph, choice)
     plain = write(graph)
+    for one in spread:
+        blocks.gather(one)
     weights_only.put_small(graph, choice)
     small = write(graph)
     remarks = [*translation.remarks, *weights_only.remarks(choice)]

@@ -32,13 +32,14 @@ class Quant:
     """Affine quantization of a tensor: real = scale · (stored - zero_point), along `axis`.
 
     On a constant of floats: how the model stored it; `dynamic`: what it is multiplied with is rounded
-    as the model runs.
+    as the model runs. With a `block`, so many elements in a row share a scale: [rows, blocks].
     """
 
     scale: np.ndarray
     zero_point: np.ndarray
     axis: int | None = None
     dynamic: bool = False
+    block: int = 0
 
 
 class Value:

@@ -19,6 +19,8 @@ import ml_dtypes
 import numpy as np
 
 from straightway.ir import Graph, Node, Op, Quant, TensorType, Value, edit
+from straightway.quant import blocks
+from straightway.quant.blocks import Spread
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
 
@@ -48,6 +50,11 @@ class Stored:
     small: Value
     plain: Value
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether a row has several scales."""
+        return self.small.quant is not None and bool(self.small.quant.block)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -57,8 +64,11 @@ class Choice:
     left: Counter[str] = field(default_factory=Counter)
 
 
-def choose(graph: Graph, kind: str) -> Choice:
-    """Round the weights of every op that can have them so; the graph stays as it is."""
+def choose(graph: Graph, kind: str, block: int = 0) -> Choice:
+    """Round the weights of every op that can have them so; the graph stays as it is.
+
+    `block`: of int4, so many weights of a row share a scale where they are whole blocks.
+    """
     found: list[Stored] = []
     left: Counter[str] = Counter()
     for value in [v for v in graph.values() if v.const is not None and v.dtype == FLOAT32]:
@@ -69,7 +79,7 @@ def choose(graph: Graph, kind: str) -> Choice:
         if reason:
             left[reason] += 1
             continue
-        found.append(_rounded(value, tuple(users), kind))
+        found.append(_rounded(value, tuple(users), kind, block))
     return Choice(stored=tuple(found), left=left)
 
 
@@ -90,13 +100,17 @@ def _fault(value: Value) -> str:
     return "" if len(axes) == 1 else "are read along several dimensions"
 
 
-def _rounded(value: Value, users: tuple[Node, ...], kind: str) -> Stored:
+def _rounded(value: Value, users: tuple[Node, ...], kind: str, block: int) -> Stored:
     array = np.asarray(value.const)
     if kind == "float16":
         half = array.astype(np.float16)
         return _stored("float16", value, users, half, half.astype(np.float32))
     four = kind == "int4" and all(_takes_int4(node) for node in users)
     kind = "int4" if four else "int8"
+    if four and block and array.shape[1] % block == 0:
+        scale = blocks.scales(array, block, LIMITS[kind])
+        if scale is not None:
+            return _in_blocks(value, users, scale, block)
     axis = CHANNELS[users[0].op.name]
     others = tuple(k for k in range(array.ndim) if k != axis)
     peaks = np.abs(array).max(others, keepdims=True).astype(np.float64)
@@ -109,6 +123,14 @@ def _rounded(value: Value, users: tuple[Node, ...], kind: str) -> Stored:
     made = _stored(kind, value, users, numbers.astype(INT4), numbers, quant)
     made.plain.quant = quant
     return made
+
+
+def _in_blocks(value: Value, users: tuple[Node, ...], scale: np.ndarray, block: int) -> Stored:
+    array = np.asarray(value.const)
+    each = blocks.wide(scale, block)
+    numbers = np.clip(np.rint(array / each), -LIMITS["int4"], LIMITS["int4"]).astype(np.int8)
+    quant = Quant(scale=scale, zero_point=np.zeros(1, np.int64), axis=0, block=block)
+    return _stored("int4", value, users, numbers.astype(INT4), numbers * each, quant)
 
 
 def _takes_int4(node: Node) -> bool:
@@ -139,6 +161,15 @@ def put_plain(choice: Choice) -> None:
             edit.set_input(node, PLACE, one.plain)
             if one.kind == "int4":
                 node.attrs["asymmetricQuantizeInputs"] = True
+            if one.has_blocks:
+                blocks.detach(node)
+
+
+def spread(graph: Graph, choice: Choice) -> list[Spread]:
+    """Let ops with 8-bit weights compute what blocks do; raises InvalidRequest where they would not fit."""
+    found = [one for one in choice.stored if one.has_blocks]
+    blocks.check_proof([one.small for one in found])
+    return [blocks.spread(graph, node, one.small) for one in found for node in one.users]
 
 
 def put_small(graph: Graph, choice: Choice) -> None:
@@ -158,6 +189,8 @@ def put_small(graph: Graph, choice: Choice) -> None:
 
 
 TEXTS = {
+    "blocks": "int4 with a scale for each block of a row, which XNNPACK's kernels read as it is, rounding what "
+    "they multiply with to 8 bits, each row by its own range",
     "float16": "float16, which XNNPACK's kernels read as it is or unpack once, when the file is loaded",
     "int8": "int8 with a scale for each channel, which XNNPACK unpacks to floats once, when the file is "
     "loaded: the file shrinks, the memory of a run does not",
@@ -168,7 +201,7 @@ TEXTS = {
 
 def remarks(choice: Choice) -> list[Remark]:
     """What is stored how, where it is unpacked, and what stays."""
-    counts = Counter(one.kind for one in choice.stored)
+    counts = Counter("blocks" if one.has_blocks else one.kind for one in choice.stored)
     found = [
         Remark(
             kind="done",

@@ -10,7 +10,7 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from straightway.ir import Graph, Node, Value
+from straightway.ir import Graph, Node, TensorType, Value
 from straightway.ir.elements import pieces
 from straightway.tflite.rows import ROWS
 
@@ -246,10 +246,25 @@ class _Writer:
             made.hasRank = True
             made.type = getattr(schema.TensorType, ELEMENT_TYPES[value.dtype.name])
             made.buffer = 0 if value.const is None else self.buffer(packed(value.const))
-            made.quantization = _quantization(value)
+            made.quantization = self.quantization(body, value)
             body.tensors[value] = len(body.table.tensors)
             body.table.tensors.append(made)
         return body.tensors[value]
+
+    def quantization(self, body: _Body, value: Value) -> Any:
+        """Scales and zero points; scales of blocks are a tensor of their own."""
+        if value.quant is None or not value.quant.block:
+            return _quantization(value)
+        scale = value.quant.scale
+        kind = TensorType(dtype=scale.dtype, shape=scale.shape)
+        details = schema.BlockwiseQuantizationT()
+        details.scales = self.tensor(body, Value(f"{value.name}/scales", kind, scale))
+        details.zeroPoints = -1
+        details.blockSize = value.quant.block
+        made = schema.QuantizationParametersT()
+        made.detailsType = schema.QuantizationDetails.BlockwiseQuantization
+        made.details = details
+        return made
 
     def buffer(self, array: np.ndarray) -> int:
         """Write the elements of a constant; equal bytes are written once."""

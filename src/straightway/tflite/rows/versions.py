@@ -97,6 +97,11 @@ def _hybrid(node: Node) -> bool:
     return type_of(node, 0) == "f32" and type_of(node, 1) == "i8"
 
 
+def _blocks(node: Node) -> bool:
+    weights = node.operands()[1]
+    return weights.quant is not None and bool(weights.quant.block)
+
+
 def _grouped(node: Node) -> bool:
     return node.operands()[0].shape[-1] != node.operands()[1].shape[-1]
 
@@ -126,10 +131,16 @@ def _dilated(node: Node) -> bool:
     return any(node.attrs.get(name, 1) != 1 for name in names)
 
 
+# of int4 weights with a scale a block
+BLOCKS = 13
+
+
 def fully_connected(node: Node) -> int:
     """FULLY_CONNECTED (:172)."""
     if _hybrid(node) and per_channel(node, 1):
         return 12
+    if _blocks(node):
+        return BLOCKS
     if type_of(node, 0) == "i16" and type_of(node, 1) == "i16":
         return 7
     if len(node.inputs) == 2:
