@@ -131,7 +131,7 @@ def _dilated(node: Node) -> bool:
     return any(node.attrs.get(name, 1) != 1 for name in names)
 
 
-# of int4 weights with a scale a block
+# of int4 weights with a scale a block: the highest that register.cc knows, so that older readers refuse it
 BLOCKS = 13
 
 
