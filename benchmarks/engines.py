@@ -4,15 +4,18 @@
 
 Each model is quantized for LiteRT and for a device. The file for LiteRT runs by XNNPACK and by the
 built-in kernels, the file for devices by TensorFlow Lite Micro and, for MLPerf Tiny, by the TOSA
-reference model; Vela compiles it for Ethos-U55. Prints a table, writes benchmarks/results/engines.json.
+reference model; Vela compiles it for Ethos-U55. Prints a table, writes benchmarks/results/engines.json, and
+docs/engines.md when all models were run.
 """
 
 import argparse
+import datetime as dt
 import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +30,13 @@ from straightway.errors import StraightwayError
 from straightway.flow.candidate import describe, feeds
 from straightway.run import litert, micro, vela
 from straightway.run.process import Child
+from tables import markdown
 
 Arrays = Mapping[str, np.ndarray]
 DEVICE = "ethos-u55-128"
 TINY = "mlperf_"
 EVALUATED = 4
+PACKAGES = ("straightway", "ai-edge-litert", "tflite-micro", "ethos-u-vela")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,20 +117,59 @@ def compiled(path: Path) -> str:
     if found.whole:
         return "whole"
     left = Counter(layer.op for layer in found.layers if not layer.on_npu)
-    reasons = Counter(f"{one.op}: {one.reason}".partition(" (")[0] for one in found.refused)
     counted = ", ".join(f"{n} {op}" for op, n in left.items())
-    return f"{counted} on the CPU; {'; '.join(reasons)}"
+    reasons: dict[str, set[str]] = {}
+    for one in found.refused:
+        reasons.setdefault(one.reason.partition(" (")[0].rstrip("."), set()).add(one.op)
+    told = "; ".join(f"{why} ({', '.join(sorted(ops))})" for why, ops in reasons.items())
+    return f"{counted} on the CPU: {told}"
+
+
+HEADER = (
+    "model", "XNNPACK against built-in", "Micro against built-in", "Micro against TOSA",
+    "Ethos-U55 takes", "note",
+)  # fmt: skip
+PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
+HEAD = """\
+---
+hide: [toc]
+---
+# int8 on engines
+
+*Written by `make bench-engines` on {date}; no figure here is typed by hand.*
+
+{packages}.
+
+Each model is quantized for LiteRT and for {device}. The first file runs by XNNPACK's delegate and by LiteRT's
+own kernels; the second by TensorFlow Lite Micro and by LiteRT's own kernels, those of MLPerf Tiny by the TOSA
+reference model too, whose integers are the specification's, and Vela compiles it. Compared are all outputs of {count} inputs: the share
+of numbers that differ, and by how many numbers stored at most (of floats: in 256ths of what they span).
+LiteRT's kernels and XNNPACK's round otherwise than the specification, each in its own way; what one number's
+difference does to the layers after it is the model's.
+
+"""
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """One line of the table."""
+    return row.model, row.xnnpack, row.micro, row.tosa, row.vela, row.note
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
     """Print the table."""
-    table = Table(
-        "model", "XNNPACK against built-in", "Micro against built-in", "Micro against TOSA",
-        "Ethos-U55 takes", "note",
-    )  # fmt: skip
+    table = Table(*HEADER)
     for row in rows:
-        table.add_row(row.model, row.xnnpack, row.micro, row.tosa, row.vela, row.note)
+        table.add_row(*cells(row))
     console.print(table)
+
+
+def write_page(rows: Sequence[Row]) -> None:
+    """Write docs/engines.md."""
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    head = HEAD.format(
+        date=dt.datetime.now(dt.UTC).date(), packages=packages, device=DEVICE, count=EVALUATED
+    )
+    PAGE.write_text(head + markdown(HEADER, [cells(row) for row in rows]) + "\n")
 
 
 def main() -> int:
@@ -162,6 +206,8 @@ def main() -> int:
     results.parent.mkdir(exist_ok=True)
     results.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     show(rows, Console(width=180))
+    if not options.models:
+        write_page(rows)
     return 0
 
 
