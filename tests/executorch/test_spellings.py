@@ -342,6 +342,113 @@ def test_a_copy_of_a_state_stays():
     assert not rewritten(program, [rewrite])[1]
 
 
+class OfOne(nn.Module):
+    """A function of one input, so that its shapes can be told apart by name."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def attended(layers, x):
+    mask = torch.ones(6, 6).tril() == 1
+    q, k, v = layers[0](x).reshape(-1, 6, 3, 2, 8).permute(2, 0, 3, 1, 4).unbind(0)
+    return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2)
+
+
+def any_length(layers, x):
+    y = layers[0](x)
+    return layers[0](functional.scaled_dot_product_attention(y, x, y))
+
+
+# With an open dimension: which, the rewrites that apply, and what is computed.
+OPEN = {
+    "attention": (
+        0,
+        {"attention", "constants"},
+        lambda: Spelled(attended, nn.Linear(16, 48)),
+        (4, 6, 16),
+    ),
+    "attention over any length": (
+        1,
+        {"attention"},
+        lambda: Spelled(any_length, nn.Linear(8, 8)),
+        (2, 5, 8),
+    ),
+    "norms": (
+        0,
+        {"layer-norm", "group-norm"},
+        lambda: Spelled(
+            lambda k, x: k[1](k[0](x)) + k[2](x) * 2,
+            nn.GroupNorm(2, 4),
+            nn.LayerNorm([6, 8]),
+            nn.InstanceNorm2d(4),
+        ),
+        (3, 4, 6, 8),
+    ),
+    "images": (
+        0,
+        {"nearest", "bicubic", "softmax-channels", "mean"},
+        lambda: Spelled(
+            lambda k, x: (
+                k[0](up(x)).softmax(1),
+                k[0](up(x, 4)).mean((2, 3)),
+                functional.interpolate(x, (9, 7), mode="bicubic"),
+            ),
+            nn.Conv2d(4, 4, 3, padding=1),
+        ),
+        (3, 4, 6, 8),
+    ),
+    "a softmax of rows": (
+        0,
+        set(),
+        lambda: Spelled(lambda k, x: k[0](k[0](x).softmax(-1)), nn.Conv2d(4, 4, 1)),
+        (3, 4, 6, 8),
+    ),
+    "over time": (
+        2,
+        {"convolution-1d"},
+        lambda: Spelled(
+            lambda k, x: k[1](k[0](x).relu()) * 2, nn.Conv1d(3, 4, 3, padding=1), nn.Conv1d(4, 2, 1)
+        ),
+        (1, 3, 16),
+    ),
+    "rows": (
+        0,
+        {"mean", "squeeze", "layer-norm", "permutes"},
+        lambda: Spelled(
+            lambda k, x: (
+                k[0](x.unsqueeze(1)).squeeze(1).mean(-1)
+                + x.transpose(1, 2).transpose(1, 2).mean(-1)
+            ),
+            nn.RMSNorm(16),
+        ),
+        (3, 6, 16),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_open_dimensions_stay_open(name):
+    """Of what XNNPACK's operators take; compared at another size, too."""
+    place, wanted, make, shape = OPEN[name]
+    torch.manual_seed(0)
+    shapes = ({place: torch.export.Dim("size", min=1 + (place > 0), max=32)},)
+    model = made("open", lambda: (OfOne(make()).eval(), (torch.randn(shape),), shapes))
+    before = export(model, Recipe()).lowered.map
+    done = export(model, Recipe(rewrites=REWRITES))
+    assert {change.rewrite for change in done.changes} - {"softmax-axis", "scalar"} >= wanted
+    with Child() as child:
+        assert compared(child, done, "fp32").equal
+    outside, left = (
+        sum(op.partition is None for op in one.ops) for one in (before, done.lowered.map)
+    )
+    assert left < outside or not wanted
+
+
 def test_what_an_input_or_a_step_changes_is_no_constant():
     class Counter(nn.Module):
         def __init__(self):

@@ -108,6 +108,7 @@ def lines(done: Any) -> list[str]:
             f"{plural(program.transposes, 'transpose')} of {duration(transpose_ns(trace))}, "
             f"data movement {moved_share(trace):.1%}"
         )
+    text += remaining(done.after.lowered.map)
     if not helped:
         near = f"{done.numbers.model_db:.1f} dB signal to error against the model"
         return [*text, f"no rewrite helps beyond noise: {done.path} is as exported; {near}"]
@@ -116,6 +117,23 @@ def lines(done: Any) -> list[str]:
         f"{done.numbers.model_db:.1f} dB signal to error against the model"
     )
     return [*text, result]
+
+
+def remaining(program: Any) -> list[str]:
+    """How near a program is to what its operators allow, and what stands in the way."""
+    from straightway.flow.bound import bound, left_outside  # noqa: PLC0415
+
+    least, outside = bound(program), left_outside(program)
+    partitions = plural(least.partitions, "partition")
+    changes = plural(least.layout_changes, "layout change")
+    parts, turned = len(program.delegates), program.inserted_transposes
+    text = [
+        f"as its operators stand: {parts} of at least {partitions}, {turned} of at least {changes}"
+    ]
+    if outside:
+        told = [f"{name}{f' ×{count}' if count > 1 else ''}" for name, count in outside.items()]
+        text.append(f"left outside of the delegate: {', '.join(map(printable, told))}")
+    return text
 
 
 def advice(done: Any) -> list[str]:
@@ -132,16 +150,22 @@ def advice(done: Any) -> list[str]:
 
 def summary(done: Any) -> dict[str, Any]:
     """The result as plain data."""
+    from straightway.flow.bound import bound, left_outside  # noqa: PLC0415
     from straightway.flow.fix import moved_share, transpose_ns  # noqa: PLC0415
 
     def side(exported: Any, trace: Any) -> dict[str, Any]:
         program = exported.lowered.map
+        least = bound(program)
         return {
             "median_ns": trace.median_ns,
             "partitions": len(program.delegates),
             "transposes": program.transposes,
             "transpose_ns": transpose_ns(trace),
             "moved_share": moved_share(trace),
+            "least_partitions": least.partitions,
+            "inserted_transposes": program.inserted_transposes,
+            "least_layout_changes": least.layout_changes,
+            "outside": dict(left_outside(program)),
         }
 
     return {

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from straightway.executorch.rewrites.permutes import axes_of
-from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten
+from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten, together
 
 _NAME = "attention"
 # Under a causal mask: as good as minus infinity after a softmax, yet a number to a kernel.
@@ -41,16 +41,18 @@ def arguments(node: torch.fx.Node) -> dict[str, Any]:
 def applies(scene: Scene, node: torch.fx.Node) -> bool:
     """Whether no row can be masked whole, so that a plain softmax gives the same."""
     given = arguments(node)
-    shapes = [scene.shape(given[name]) for name in ("query", "key", "value")]
+    shapes = [scene.sizes(given[name]) for name in ("query", "key", "value")]
     if any(shape is None or len(shape) < 3 for shape in shapes) or given["dropout_p"]:
         return False
     if not _is_grouped(*(shape[:-2] for shape in shapes if shape is not None)):
         return False
     mask = given["attn_mask"]
+    if given["is_causal"] and any((shape or ())[-2] < 0 for shape in shapes[:2]):
+        return False
     if mask is None:
         return True
     known = scene.constant(mask)
-    if known is None:
+    if known is None or (-1 in (shapes[0] or ()) and math.prod(known.shape[:-2]) > 1):
         return False  # what it holds is known only when it runs
     if known.dtype == torch.bool:
         return bool(known.any(dim=-1).all())
@@ -59,13 +61,16 @@ def applies(scene: Scene, node: torch.fx.Node) -> bool:
 
 def _is_grouped(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> bool:
     """Whether batch and heads are the same, or so many heads of queries share each of keys."""
-    return key == value and query[:-1] == key[:-1] and query[-1] % key[-1] == 0
+    if key != value or query[:-1] != key[:-1]:
+        return False
+    heads, shared = query[-1], key[-1]
+    return heads == shared or (min(heads, shared) > 0 and heads % shared == 0)
 
 
 def mask_of(scene: Scene, given: dict[str, Any]) -> torch.Tensor | None:
     """What is added to the scores, of their last two dimensions at least; None for nothing."""
     if given["is_causal"]:
-        rows, columns = (scene.shape(given[name])[-2] for name in ("query", "key"))  # type: ignore[index]
+        rows, columns = (scene.sizes(given[name])[-2] for name in ("query", "key"))  # type: ignore[index]
         kept = torch.ones(rows, columns, dtype=torch.bool).tril()
         return torch.zeros(rows, columns).masked_fill(~kept, _MASKED)
     if given["attn_mask"] is None:
@@ -86,17 +91,17 @@ def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
     """
     given, write = arguments(node), scene.writer(node)
     query, key, value = given["query"], given["key"], given["value"]
-    shape = scene.shape(query) or ()
+    shape, shared = scene.sizes(query) or (), (scene.sizes(key) or ())[:-2]
     scale = given.get("scale") or 1 / math.sqrt(shape[-1])
-    count = math.prod((scene.shape(key) or ())[:-2])
-    rows = math.prod(shape[:-1]) // count
+    count = together(shared)
+    rows = together([shape[-3] // shared[-1], shape[-2]])
     scaled = write(
         aten.mul.Tensor,
         write(aten.reshape.default, query, [count, rows, shape[-1]]),
         write.constant(torch.full((1, 1, 1), scale, dtype=scene.dtype(query))),
     )
     turned, flat = (
-        write(aten.reshape.default, one, [count, *(scene.shape(one) or ())[-2:]])
+        write(aten.reshape.default, one, [count, *(scene.sizes(one) or ())[-2:]])
         for one in (_turned(scene, write, key), value)
     )
     scores = write(aten.bmm.default, scaled, turned)
@@ -106,7 +111,7 @@ def _written(scene: Scene, node: torch.fx.Node) -> torch.fx.Node:
         scores = write(aten.add.Tensor, scores, write.constant(known))
     weights = write(aten.softmax.int, scores, -1)
     done = write(aten.bmm.default, weights, flat)
-    return write(aten.reshape.default, done, [*shape[:-1], (scene.shape(value) or ())[-1]])
+    return write(aten.reshape.default, done, [*shape[:-1], (scene.sizes(value) or ())[-1]])
 
 
 def _turned(scene: Scene, write: Writer, key: torch.fx.Node) -> torch.fx.Node:

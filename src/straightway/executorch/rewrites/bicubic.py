@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten
+from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten, together
 
 _NAME = "bicubic"
 
@@ -19,14 +19,19 @@ _NAME = "bicubic"
 def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(aten.upsample_bicubic2d.vec, aten.upsample_bicubic2d.default):
         x = node.args[0]
-        before, after = scene.shape(x), scene.shape(node)
-        if before is None or after is None or scene.dtype(x) is not torch.float32:
+        before, after = scene.sizes(x), scene.sizes(node)
+        if (
+            before is None
+            or after is None
+            or -1 in (*before[1:], *after[1:])
+            or scene.dtype(x) is not torch.float32
+        ):
             continue
         yield scene.changed(_NAME, node, "two matrix products with the weights of all pixels")
         write = scene.writer(node, in_floats=True)
         high, wide = (write.constant(_weights(node, before, dim, after[dim])) for dim in (2, 3))
-        images = before[0] * before[1]
-        rows = write(aten.reshape.default, x, [images * before[2], before[3]])
+        images = together(before[:2])
+        rows = write(aten.reshape.default, x, [together(before[:3]), before[3]])
         done = write(aten.linear.default, rows, wide)
         done = write(aten.reshape.default, done, [images, before[2], after[3]])
         done = _turned(write, write(aten.linear.default, _turned(write, done), high))

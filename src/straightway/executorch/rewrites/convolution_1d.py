@@ -52,7 +52,7 @@ class _Lifting:
     def image(self, node: torch.fx.Node, write: Writer) -> torch.fx.Node:
         """The image that stands for a tensor."""
         if node not in self.images:
-            shape = self.scene.shape(node) or ()
+            shape = self.scene.sizes(node) or ()
             known = self.scene.constant(node)
             sizes = [*shape[:-1], 1, shape[-1]]
             self.images[node] = (
@@ -65,7 +65,7 @@ class _Lifting:
     def put(self, node: torch.fx.Node, image: torch.fx.Node) -> None:
         """Let an image stand for a node; readers that need three dimensions get them back."""
         back = self.scene.writer(node)(
-            aten.reshape.default, image, list(self.scene.shape(node) or ())
+            aten.reshape.default, image, list(self.scene.sizes(node) or ())
         )
         self.scene.replace(node, back)
         self.images[back] = image
@@ -89,7 +89,7 @@ def _apply(scene: Scene) -> Iterator[Change]:
 
 
 def _is_known(scene: Scene, node: torch.fx.Node) -> bool:
-    shape = scene.shape(node)
+    shape = scene.sizes(node)
     return shape is not None and scene.dtype(node).is_floating_point
 
 
@@ -137,7 +137,7 @@ def _binary(lifting: _Lifting, node: torch.fx.Node, write: Writer) -> torch.fx.N
     given = [one for one in node.args[:2] if isinstance(one, torch.fx.Node)]
     if not any(lifting.has(one) for one in given):
         return None
-    if any(len(lifting.scene.shape(one) or ()) != 3 for one in given):
+    if any(lifting.scene.rank(one) != 3 for one in given):
         return None
     operands = [
         lifting.image(one, write) if isinstance(one, torch.fx.Node) else one

@@ -22,8 +22,13 @@ _INSTANCE_REST = ("momentum", "eps")
 def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(aten.group_norm.default, aten.instance_norm.default):
         given = _arguments(node)
-        shape = scene.shape(given["input"])
-        if shape is None or len(shape) not in {3, 4} or not given.get("use_input_stats", True):
+        shape = scene.sizes(given["input"])
+        if (
+            shape is None
+            or len(shape) not in {3, 4}
+            or shape[1] < 0
+            or not given.get("use_input_stats", True)
+        ):
             continue
         yield scene.changed(_NAME, node, "means over the image, then over each group's channels")
         groups = given.get("num_groups", shape[1])
@@ -41,7 +46,7 @@ def _written(
     scene: Scene, node: torch.fx.Node, given: dict[str, Any], groups: int
 ) -> torch.fx.Node:
     write, x = scene.writer(node, in_floats=True), given["input"]
-    shape, dtype = scene.shape(x) or (), scene.dtype(x)
+    shape, dtype = scene.sizes(x) or (), scene.dtype(x)
     channels = shape[1]
     image = x if len(shape) == 4 else write(aten.reshape.default, x, [*shape[:2], 1, shape[2]])
     offset = write.constant(torch.full((1, 1, 1, 1), float(given["eps"]), dtype=dtype))

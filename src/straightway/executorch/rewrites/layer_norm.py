@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten
+from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten, together
 
 _NAME = "layer-norm"
 
@@ -20,7 +20,7 @@ _NAME = "layer-norm"
 def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(aten.layer_norm.default, aten.rms_norm.default):
         given = _arguments(node)
-        shape = scene.shape(given["input"])
+        shape = scene.sizes(given["input"])
         if shape is None or not given["normalized_shape"]:
             continue
         is_rms = node.target is aten.rms_norm.default
@@ -44,14 +44,14 @@ def _written(
     scene: Scene, node: torch.fx.Node, given: dict[str, Any], *, is_rms: bool
 ) -> torch.fx.Node:
     write, x = scene.writer(node, in_floats=True), given["input"]
-    shape, dtype = scene.shape(x) or (), scene.dtype(x)
+    shape, dtype = scene.sizes(x) or (), scene.dtype(x)
     sizes = list(given["normalized_shape"])
     count = math.prod(sizes)
     lead = list(shape[: len(shape) - len(sizes)])
     flat = (
         x
         if len(sizes) == 1 and len(shape) <= 3
-        else write(aten.reshape.default, x, [math.prod(lead), count])
+        else write(aten.reshape.default, x, [together(lead), count])
     )
     if given["eps"] is None:
         eps = float(torch.finfo(dtype).eps) if is_rms else 1e-5

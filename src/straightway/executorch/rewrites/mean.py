@@ -19,19 +19,19 @@ def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(aten.mean.dim):
         x, dims = node.args[:2]
         keeps = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
-        shape, rank = scene.shape(x), scene.rank(x)
+        shape, rank = scene.sizes(x), scene.rank(x)
         if shape is None or dims is None or not scene.dtype(x).is_floating_point:
             continue
         if node.kwargs.get("dtype") not in {None, scene.dtype(x)}:
             continue
         over = sorted(int(dim) % rank for dim in dims)
-        result = scene.shape(node) or ()
+        result = scene.sizes(node) or ()
         if rank == 4 and over == [2, 3] and not keeps:
             yield scene.changed(_NAME, node, "keeps its dimensions, then a reshape")
             write = scene.writer(node)
             kept = write(aten.mean.dim, x, [-1, -2], True)
             scene.replace(node, write(aten.reshape.default, kept, list(result)))
-        elif rank in {2, 3} and over == [rank - 1]:
+        elif rank in {2, 3} and over == [rank - 1] and shape[-1] > 0:
             yield scene.changed(_NAME, node, f"a product with 1/{shape[-1]}")
             write = scene.writer(node)
             row = torch.full((1, shape[-1]), 1 / shape[-1], dtype=scene.dtype(x))

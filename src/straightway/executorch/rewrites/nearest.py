@@ -22,7 +22,7 @@ import torch
 from torch.nn import functional
 
 from straightway.executorch.rewrites.batch_norm import scale_and_shift
-from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten
+from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, Writer, aten, together
 
 _NAME = "nearest"
 _UPSAMPLES = (aten.upsample_nearest2d.vec, aten.upsample_nearest2d.default)
@@ -65,8 +65,8 @@ def _apply(scene: Scene) -> Iterator[Change]:
 
 def _factors(scene: Scene, node: torch.fx.Node) -> tuple[int, int] | None:
     """How many times as high and as wide; None where that is no whole number."""
-    before, after = scene.shape(node.args[0]), scene.shape(node)
-    if before is None or after is None:
+    before, after = scene.sizes(node.args[0]), scene.sizes(node)
+    if before is None or after is None or -1 in (*before[1:], *after[1:]):
         return None
     if not scene.dtype(node).is_floating_point or any(
         b % a for a, b in zip(before[2:], after[2:], strict=True)
@@ -165,7 +165,7 @@ def _fold_part(
     """The image's channels through a convolution of their own, the others through the old one."""
     write = scene.writer(reader.node)
     images: list[Any] = list(joined.args[0])
-    sizes = [(scene.shape(one) or ())[1] for one in images]
+    sizes = [(scene.sizes(one) or ())[1] for one in images]
     parts = dict(enumerate(torch.split(reader.weight, sizes, dim=1)))
     place = images.index(node)
     own = _transposed(write, node.args[0], reader, parts.pop(place), factors)
@@ -183,11 +183,14 @@ def _fold_part(
 def _alone(scene: Scene, node: torch.fx.Node, factors: tuple[int, int]) -> torch.fx.Node:
     """Each pixel beside itself, then each row; of rank 3, which no layout is chosen for."""
     write, dtype = scene.writer(node), scene.dtype(node)
-    images, channels, height, width = scene.shape(node.args[0]) or ()
+    images, channels, height, width = scene.sizes(node.args[0]) or ()
     high, wide = factors
     done = write(aten.permute.default, node.args[0], [0, 2, 3, 1])
     row = wide * width * channels
-    for factor, sizes in ((wide, [images * height * width, 1, channels]), (high, [-1, 1, row])):
+    for factor, sizes in (
+        (wide, [together([images, height, width]), 1, channels]),
+        (high, [together([images, height]), 1, row]),
+    ):
         done = write(aten.reshape.default, done, sizes)
         if factor > 1:
             done = write(

@@ -33,7 +33,7 @@ def _apply(scene: Scene) -> Iterator[Change]:
             first = axes_of(scene, before)
             before, axes = before.args[0], [first[axis] for axis in axes]
             text = "two permutes in one"
-        shape = scene.shape(before)
+        shape = scene.sizes(before)
         if shape is None:
             continue
         if _keeps(shape, axes) and _lies_as_told(scene, before):

@@ -1,5 +1,6 @@
 """What a rewrite works on: a program's graph before it is lowered, with ATen operators."""
 
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -72,6 +73,17 @@ class Scene:
             return None
         return tuple(int(size) for size in value.shape)
 
+    def sizes(self, node: torch.fx.Node) -> tuple[int, ...] | None:
+        """The node's shape as a reshape takes it: -1 for the one dimension that is open.
+
+        None where several are, or it is no tensor.
+        """
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return None
+        found = tuple(size if isinstance(size, int) else -1 for size in value.shape)
+        return found if found.count(-1) < 2 else None
+
     def rank(self, node: torch.fx.Node) -> int:
         """How many dimensions it has."""
         return int(node.meta["val"].dim())
@@ -134,6 +146,11 @@ class Scene:
     def changed(self, rewrite: str, node: torch.fx.Node, text: str) -> Change:
         """What to tell of a node, before it is erased."""
         return Change(rewrite=rewrite, node=node.name, source=source_of(node), text=text)
+
+
+def together(sizes: Sequence[int]) -> int:
+    """How large several dimensions are as one: open where one of them is."""
+    return -1 if -1 in sizes else math.prod(sizes)
 
 
 class Writer:

@@ -6,10 +6,9 @@ an operator that carries any layout). A reshape demands NCHW. This is no matter 
 the numbers are wrong, so it is always applied.
 """
 
-import math
 from collections.abc import Iterator
 
-from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, aten
+from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, aten, together
 
 _NAME = "softmax-axis"
 _SOFTMAXES = (aten.softmax.int, aten._softmax.default, aten.log_softmax.int)  # noqa: SLF001 - its name
@@ -17,12 +16,12 @@ _SOFTMAXES = (aten.softmax.int, aten._softmax.default, aten.log_softmax.int)  # 
 
 def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(*_SOFTMAXES):
-        shape = scene.shape(node.args[0])
+        shape = scene.sizes(node.args[0])
         if shape is None or len(shape) != 4 or int(node.args[1]) % 4 != 3:
             continue
         yield scene.changed(_NAME, node, "rows apart from the image, since its layout may change")
         write = scene.writer(node)
-        rows = write(aten.reshape.default, node.args[0], [math.prod(shape[:3]), shape[3]])
+        rows = write(aten.reshape.default, node.args[0], [together(shape[:3]), shape[3]])
         done = write(node.target, rows, 1, *node.args[2:])
         scene.replace(node, write(aten.reshape.default, done, list(shape)))
 

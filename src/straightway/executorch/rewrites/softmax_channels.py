@@ -6,10 +6,9 @@ stride.
     softmax(x, 1)   →   softmax(rows of transpose(x), −1), turned back
 """
 
-import math
 from collections.abc import Iterator
 
-from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, aten
+from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, aten, together
 
 _NAME = "softmax-channels"
 
@@ -17,7 +16,7 @@ _NAME = "softmax-channels"
 def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(aten.softmax.int):
         x, dim = node.args[0], int(node.args[1])
-        shape = scene.shape(x)
+        shape = scene.sizes(x)
         if shape is None or not scene.dtype(x).is_floating_point or len(node.args) > 2:
             continue
         dim %= max(len(shape), 1)
@@ -25,7 +24,7 @@ def _apply(scene: Scene) -> Iterator[Change]:
             continue
         yield scene.changed(_NAME, node, f"rows of dimension {dim}, turned there and back")
         write = scene.writer(node)
-        outer, size, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+        outer, size, inner = together(shape[:dim]), shape[dim], together(shape[dim + 1 :])
         apart = write(aten.reshape.default, x, [outer, size, inner])
         turned = write(aten.permute.default, apart, [0, 2, 1])
         done = write(aten.softmax.int, turned, -1)

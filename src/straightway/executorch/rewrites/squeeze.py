@@ -18,7 +18,7 @@ _TARGETS = (
 
 def _apply(scene: Scene) -> Iterator[Change]:
     for node in scene.calls(*_TARGETS):
-        shape = scene.shape(node)
+        shape = scene.sizes(node)
         if shape is None or not scene.dtype(node).is_floating_point:
             continue
         if scene.constant(node.args[0]) is not None:
