@@ -5,11 +5,24 @@ import random
 
 import pytest
 
-from straightway.executorch.program import EdgeOp, ProgramMap, Shape
-from straightway.flow.bound import fewest_layout_changes, fewest_partitions, left_outside
+from straightway.executorch.program import (
+    NO_HANDLE,
+    Delegate,
+    EdgeOp,
+    ProgramMap,
+    Shape,
+    XnnNode,
+    XnnValue,
+)
+from straightway.flow.bound import (
+    fewest_layout_changes,
+    fewest_partitions,
+    layout_changes,
+    left_outside,
+)
 from straightway.ir.source import Source
 
-IMAGE, ROWS = (1, 8, 4, 4), (1, 128)
+IMAGE, ROWS, NUMBERS = (1, 8, 4, 4), (1, 128), (1, 8, 1, 1)
 LAST, ANY, FIRST = "aten.convolution.default", "aten.relu.default", "aten._softmax.default"
 
 
@@ -63,6 +76,30 @@ def test_rows_have_one_order():
         op("aten.linear.default", 1, shape=ROWS),
     ]
     assert fewest_layout_changes(ops) == 2
+
+
+def test_a_row_of_numbers_has_no_order():
+    pooled = op("aten.mean.dim", 0, shape=NUMBERS)
+    ops = [op(LAST), pooled, op("aten.view_copy.default", 1, shape=ROWS)]
+    assert fewest_layout_changes(ops) == 1
+
+
+def test_only_what_moves_anything_is_counted():
+    nodes = tuple(
+        XnnNode(
+            index=k,
+            kind="XNNStaticTranspose",
+            handle=NO_HANDLE,
+            inputs=(k,),
+            output=9,
+            permutation=p,
+        )
+        for k, p in enumerate([(0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 3, 1), (0, 1, 3, 2)])
+    )
+    sizes = [IMAGE, IMAGE, NUMBERS, IMAGE]
+    values = tuple(XnnValue(id=k, sizes=one, dtype="fp32") for k, one in enumerate(sizes))
+    delegate = Delegate(number=0, backend="XnnpackBackend", nodes=nodes, values=values)
+    assert layout_changes(ProgramMap(instructions=(), delegates=(delegate,))) == 2
 
 
 def brute_force(ops):

@@ -121,12 +121,12 @@ def lines(done: Any) -> list[str]:
 
 def remaining(program: Any) -> list[str]:
     """How near a program is to what its operators allow, and what stands in the way."""
-    from straightway.flow.bound import bound, left_outside  # noqa: PLC0415
+    from straightway.flow.bound import bound, layout_changes, left_outside  # noqa: PLC0415
 
     least, outside = bound(program), left_outside(program)
     partitions = plural(least.partitions, "partition")
     changes = plural(least.layout_changes, "layout change")
-    parts, turned = len(program.delegates), program.inserted_transposes
+    parts, turned = len(program.delegates), layout_changes(program)
     text = [
         f"as its operators stand: {parts} of at least {partitions}, {turned} of at least {changes}"
     ]
@@ -150,7 +150,7 @@ def advice(done: Any) -> list[str]:
 
 def summary(done: Any) -> dict[str, Any]:
     """The result as plain data."""
-    from straightway.flow.bound import bound, left_outside  # noqa: PLC0415
+    from straightway.flow.bound import bound, layout_changes, left_outside  # noqa: PLC0415
     from straightway.flow.fix import moved_share, transpose_ns  # noqa: PLC0415
 
     def side(exported: Any, trace: Any) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def summary(done: Any) -> dict[str, Any]:
             "transpose_ns": transpose_ns(trace),
             "moved_share": moved_share(trace),
             "least_partitions": least.partitions,
-            "inserted_transposes": program.inserted_transposes,
+            "layout_changes": layout_changes(program),
             "least_layout_changes": least.layout_changes,
             "outside": dict(left_outside(program)),
         }

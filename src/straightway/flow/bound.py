@@ -3,7 +3,8 @@
 Partitions: no delegate call may hold what comes before and behind an operator outside of it, so that there are
 as many as stand behind each other on some way through the program. Layout changes: windows want channels last,
 what runs outside of delegates and what names dimensions wants them first, the rest carries either; a value that
-is turned is turned once for all that read it. The least number is a minimum cut.
+is turned is turned once for all that read it, and costs nothing where it is a row or a single number. The least
+number is a minimum cut.
 """
 
 from collections import Counter
@@ -41,6 +42,16 @@ def bound(program: ProgramMap) -> Bound:
         layout_changes=fewest_layout_changes(
             program.ops, given_last=any(one.channels_last for one in program.inputs)
         ),
+    )
+
+
+def layout_changes(program: ProgramMap) -> int:
+    """How many values a program turns that no operator of the model asked to turn."""
+    return sum(
+        _has_order(value.sizes)
+        for delegate in program.delegates
+        for node in delegate.nodes
+        if node.is_layout and (value := delegate.value(node.inputs[0])) is not None
     )
 
 
@@ -109,11 +120,16 @@ def _name(op: EdgeOp) -> str:
 
 
 def _is_image(op: EdgeOp) -> bool:
-    return bool(op.outputs) and len(op.outputs[0].sizes) == _IMAGE
+    return bool(op.outputs) and _has_order(op.outputs[0].sizes)
 
 
 def _reads_image(op: EdgeOp) -> bool:
     return bool(op.inputs) and len(op.inputs[0].sizes) == _IMAGE
+
+
+def _has_order(sizes: Sequence[int]) -> bool:
+    """Whether it is an image in which to turn moves anything: of two dimensions that are not 1."""
+    return len(sizes) == _IMAGE and sum(size != 1 for size in sizes) > 1
 
 
 def left_outside(program: ProgramMap) -> Mapping[str, int]:
