@@ -112,7 +112,7 @@ def quantize(model: str | Path, output: str | Path | None = None, **options: Any
 
     `options`: `calibration` (a folder, an .npz, "module:function" or a function that yields inputs),
     `random` (so many made-up inputs instead), `method` "minmax", "percentile", "mse" or "entropy",
-    `keep_float` (names of nodes), `max_loss` (the greatest error of an output over the output, each its
+    `keep_float`, `int16` (names of nodes), `max_loss` (the greatest error of an output over the output, each its
     root mean square; what loses too much stays in floats), `sensitivity` (on so many samples the share
     of each node in the end error is measured), `per_channel`, `target` (of `straightway targets`),
     `activations` "int8" or "int16", `dims`, `shapes`. Raises what `convert` raises.

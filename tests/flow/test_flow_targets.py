@@ -1,11 +1,14 @@
 """Files for devices: scales, types of activations, integers in and out, spellings, on their engines."""
 
 import numpy as np
+import onnx
 import pytest
+from test_flow_mixed import uneven
 from test_flow_quantize import Net, attention, data, decoder, residual, same_numbers  # noqa: F401 - same_numbers: for every test
 
 import straightway
 from straightway.errors import InvalidRequest
+from straightway.flow.candidate import describe
 from straightway.flow.convert import Request, convert
 from straightway.flow.pair import verify_pair
 from straightway.flow.quantize import QuantizeRequest, quantize
@@ -74,10 +77,7 @@ def test_micro_runs_what_is_made_for_it(tmp_path, child, net, activations):
     got = child.call(micro.run(file, feeds))
     want = child.call(litert.run(file, feeds, delegate=False)).outputs
     for one, other in zip(got, want, strict=True):
-        assert one.dtype == other.dtype
-        # kernels may be off by one, which later ones carry on
-        apart = one.astype(np.float64) - other
-        assert np.sqrt((apart**2).mean()) <= max(1, np.ptp(other.astype(np.float64)) / 64)
+        agree(one, other)
 
 
 def test_sixteen_bits_lose_less_than_eight(tmp_path):
@@ -101,6 +101,99 @@ def test_older_micro_has_one_scale_for_a_matrix(tmp_path):
 def test_neutron_has_one_scale_for_all_weights(tmp_path):
     conversion, _ = made(tmp_path, "residual", "neutron-n3-64")
     assert set(scale_counts(conversion).values()) == {1}
+
+
+def sixteen(conversion):
+    """The ops whose result is int16, by the name of the model's node."""
+    graph = conversion.translation.layout.graph
+    return {n.name: n.op.name for n in graph.nodes if n.output.dtype == np.int16}
+
+
+def agree(one, other):
+    """Kernels may be off by one, which later ones carry on."""
+    assert one.dtype == other.dtype
+    apart = one.astype(np.float64) - other
+    assert np.sqrt((apart**2).mean()) <= max(1, np.ptp(other.astype(np.float64)) / 64)
+
+
+@pytest.mark.parametrize("target", ["tflite-micro", "litert"])
+@pytest.mark.parametrize(
+    ("net", "nodes"),
+    [
+        ("residual", ["n_conv2"]),
+        ("residual", ["n_conv0", "n_sigmoid3"]),
+        ("residual", ["n_concat8", "n_softmax12"]),
+        ("decoder", ["n_conv0"]),
+        ("attention", ["n_softmax4"]),
+    ],
+)
+def test_single_nodes_compute_with_sixteen_bits(tmp_path, child, net, nodes, target):
+    path = NETS[net](tmp_path / "float.onnx")
+    known = [n.name for n in onnx.load(path).graph.node]
+    nodes = [
+        next(one for one in known if one.startswith(name.rstrip("0123456789"))) for name in nodes
+    ]
+    asked = QuantizeRequest(calibration=data(path, 4), target=target, int16=nodes)
+    found = quantize(path, tmp_path / "q.onnx", asked)
+    request = Request(target=target, seeds=(0, 1))
+    conversion = convert(tmp_path / "q.onnx", tmp_path / "q.tflite", request=request)
+    assert conversion.verification.equal
+    assert set(nodes) <= set(found.wide) < set(known)
+    kinds = {n.output.dtype.name for n in conversion.translation.layout.graph.nodes}
+    assert {"int8", "int16"} <= kinds
+    listed = {b.operator: b.op for b in found.borders}
+    ops = describe(tmp_path / "q.tflite").main.operators
+    assert listed == {
+        k: op.kind for k, op in enumerate(ops) if op.kind in ("QUANTIZE", "DEQUANTIZE")
+    }
+    assert all(
+        "computes with int16" in b.cause or "int8" in b.cause or "model's" in b.cause
+        for b in found.borders
+    )
+    graph = conversion.translation.layout.graph
+    feeds = [np.random.default_rng(0).normal(0, 1, v.shape).astype(v.dtype) for v in graph.inputs]
+    feeds = [x if x.dtype == np.float32 else integers(conversion)[k] for k, x in enumerate(feeds)]
+    got = child.call(micro.run(tmp_path / "q.tflite", feeds))
+    want = child.call(litert.run(tmp_path / "q.tflite", feeds, delegate=False)).outputs
+    for one, other in zip(got, want, strict=True):
+        agree(one, other)
+
+
+def test_a_budget_chooses_sixteen_bits_where_there_are_fast_kernels(tmp_path):
+    path = uneven(tmp_path / "m.onnx")
+    folder = data(path)
+    plain = quantize(path, None, QuantizeRequest(calibration=folder, target="ethos-u55-128"))
+    allowed = 0.8 * plain.accuracy.loss
+    for target in ("ethos-u55-128", "tflite-micro", "litert"):
+        asked = QuantizeRequest(calibration=folder, target=target, max_loss=allowed)
+        found = quantize(path, tmp_path / "q.onnx", asked)
+        assert found.accuracy.loss <= allowed
+        assert bool(found.wide) == (target != "litert")
+        told = any("XNNPACK's delegate takes no int16" in r.text for r in found.remarks)
+        assert told == (target == "litert") == bool(found.floats)
+        conversion = convert(
+            tmp_path / "q.onnx", tmp_path / "q.tflite", request=Request(target=target, seeds=(0,))
+        )
+        assert conversion.verification.equal
+        if target == "ethos-u55-128":
+            assert sixteen(conversion)
+            assert vela.compile_for(tmp_path / "q.tflite", target).whole
+
+
+def test_sixteen_bits_are_refused_where_there_are_none(tmp_path):
+    path = residual(tmp_path / "m.onnx")
+    name = onnx.load(path).graph.node[0].name
+    with pytest.raises(InvalidRequest, match="neutron-n3-64 computes with int8; got int16"):
+        QuantizeRequest(random=1, target="neutron-n3-64", int16=[name])
+    with pytest.raises(InvalidRequest, match="int16 or in floats; got both"):
+        QuantizeRequest(random=1, int16=[name], keep_float=[name])
+    with pytest.raises(InvalidRequest, match="--int16 nobody: the model has no node"):
+        quantize(path, None, QuantizeRequest(random=1, int16=["nobody"]))
+    n = Net(x=(1, 4))
+    gelu = n.save(tmp_path / "g.onnx", n.Elu(n.Add("x", n.const(np.ones(4)))))
+    last = onnx.load(gelu).graph.node[-1].name
+    with pytest.raises(InvalidRequest, match="ELU has no 16-bit kernel; --float"):
+        quantize(gelu, None, QuantizeRequest(random=1, int16=[last]))
 
 
 def test_a_target_refuses_what_it_does_not_compute():

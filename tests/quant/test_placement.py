@@ -11,6 +11,7 @@ from straightway.quant.placement import (
     CONVERTED_BYTES,
     ISLAND,
     Errors,
+    Kernels,
     macs,
     place,
 )
@@ -41,6 +42,25 @@ def random_graph(rng, count):
         values.append(op(graph, name, picked, int(rng.integers(1, 30)), f"n{k}"))
     edit.set_outputs(graph, [values[-1]])
     return graph
+
+
+def cost_of_sides(graph, sides, errors):
+    """The same with three sides."""
+    total = 0
+    for node in graph.nodes:
+        moved = sum(v.known_type.size for v in {*node.operands(), *node.outputs})
+        price = {"float": 3 * moved, "int16": moved, "integer": 0}[sides[node]]
+        total += price + (errors.nodes.get(node, 0) if sides[node] != "float" else 0)
+    for one in graph.values():
+        read = {"float" if u is graph.exit else sides[u] for u in one.users()}
+        made = "float" if one.producer is None else sides[one.producer]
+        total += CONVERTED_BYTES * one.known_type.size * len(read - {made})
+        inside = {sides[u] for u in one.users() if u is not graph.exit}
+        if one.producer is not None:
+            inside.add(made)
+        if "integer" in inside:
+            total += errors.values.get(one, 0)
+    return total
 
 
 def cost(graph, floats, errors):
@@ -81,6 +101,36 @@ def test_no_choice_costs_less(seed):
     )
     assert found.solution.minimal
     assert cost(graph, chosen, errors) == least
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_choice_of_three_sides_costs_less(seed):
+    rng = np.random.default_rng(100 + seed)
+    graph = random_graph(rng, 6)
+    nodes = list(graph.nodes)
+    forced = {nodes[i]: "must" for i in rng.choice(6, int(rng.integers(0, 2)), replace=False)}
+    wide = {n for n in nodes if n not in forced and rng.random() < 0.2}
+    widened = {n for n in nodes if n not in forced and n not in wide and rng.random() < 0.7}
+    errors = Errors(
+        values={v: int(rng.integers(1, 600)) for v in graph.values() if rng.random() < 0.8},
+        nodes={n: int(rng.integers(1, 50)) for n in nodes if rng.random() < 0.4},
+    )
+    kernels = Kernels(wide=wide, widened=widened)
+    found = place(graph, forced, frozenset(), {}, errors, kernels=kernels)
+    assert wide <= found.wide <= wide | widened
+    open_to = [
+        ["float"]
+        if n in forced
+        else ["int16"]
+        if n in wide
+        else ["integer", "float", *(["int16"] if n in widened else [])]
+        for n in nodes
+    ]
+    costs = [
+        cost_of_sides(graph, dict(zip(nodes, sides, strict=True)), errors)
+        for sides in itertools.product(*open_to)
+    ]
+    assert found.solution.cost == 2 * min(costs)
 
 
 def test_no_border_is_put_where_a_value_vanishes():

@@ -57,12 +57,16 @@ Resume = Annotated[
 Floats = Annotated[
     list[str] | None, typer.Option("--float", metavar="NODE", help="Keep a node in floats.")
 ]
+Int16 = Annotated[
+    list[str] | None,
+    typer.Option("--int16", metavar="NODE", help="Give a node int16 activations, int8 weights."),
+]
 MaxLoss = Annotated[
     str | None,
     typer.Option(
         metavar="LOSS",
         help="Greatest error of an output, its root mean square over the output's: 3% or 30dB. What "
-        "loses too much stays in floats.",
+        "loses too much stays in floats, or is int16 where engines are fast at that.",
     ),
 ]
 Sensitivity = Annotated[
@@ -83,7 +87,6 @@ def asked(
     pictures: tuple[str | None, str | None, str, str | None, str],
     *,
     method: str,
-    keep_float: list[str] | None,
     per_tensor: bool,
     **options: Any,
 ) -> "QuantizeRequest":
@@ -95,7 +98,8 @@ def asked(
         shapes=parse_shapes(shape),
         pictures=preprocessing(*pictures),
         method=method.lower(),
-        keep_float=tuple(keep_float or ()),
+        keep_float=tuple(options.pop("keep_float", None) or ()),
+        int16=tuple(options.pop("int16", None) or ()),
         per_channel=not per_tensor,
         max_loss=_loss(options.pop("max_loss", None)),
         **options,

@@ -22,6 +22,7 @@ from straightway.cli.calibration import (
     Calibration,
     Channels,
     Floats,
+    Int16,
     MaxLoss,
     Mean,
     Method,
@@ -60,6 +61,7 @@ def command(
     size: Size = None,
     layout: PictureLayout = "",
     keep_float: Floats = None,
+    int16: Int16 = None,
     max_loss: MaxLoss = None,
     sensitivity: Sensitivity = 0,
     per_tensor: PerTensor = False,
@@ -83,6 +85,7 @@ def command(
             method=method,
             percentile=percentile,
             keep_float=keep_float,
+            int16=int16,
             max_loss=max_loss,
             sensitivity=sensitivity,
             per_tensor=per_tensor,
@@ -121,13 +124,15 @@ def summary(done: Any) -> dict[str, Any]:
         "branches": [asdict(branch) for branch in done.accuracy.branches],
         "borders": [asdict(border) for border in done.borders],
         "floats": dict(done.floats),
+        "int16": list(done.wide),
         "remarks": [remark_data(remark) for remark in done.remarks],
     }
 
 
 def lines(done: Any) -> list[str]:
     """The result in a few lines: accuracy, where it is lost, what there is to say."""
-    whole = f"{len(done.data):,} bytes, {plural(done.stored, 'value')} in 8 bits"
+    wide = f", {plural(len(done.wide), 'node')} with 16" if done.wide else ""
+    whole = f"{len(done.data):,} bytes, {plural(done.stored, 'value')} in 8 bits{wide}"
     text = [f"{done.path}: {whole}, observed on {done.calibration}"]
     if done.is_random:
         text.append(

@@ -7,10 +7,14 @@ from straightway.flow.translate import Translation
 from straightway.ir import Graph, Node, Value
 from straightway.quant import integer
 from straightway.quant.edges import FLOAT32, is_op
+from straightway.quant.scheme import INT16
 
 MOVERS = ("RESHAPE", "TRANSPOSE")
 FLOAT_INPUT, FLOAT_OUTPUT = "the model's input '{}' is floats", "the model's output '{}' is floats"
 INTEGER_OUTPUT = "the model's output '{}' has a scale of its own"
+OTHER_TYPE = "{} computes with {}, {} with {}"
+# kernels/quantize.cc (LiteRT v2.3.0): of int8 there is only int8 and uint8
+BY_FLOATS = OTHER_TYPE + ": LiteRT's QUANTIZE makes int16 of floats alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,8 @@ class _Teller:
         """What one conversion is for."""
         (source,), result = node.operands(), node.output
         makers, users = _maker(source), _users(result)
+        if is_op(makers, "DEQUANTIZE"):
+            makers = _maker(makers.operands()[0])  # type: ignore[union-attr]
         return Border(
             op=node.op.name,
             value=result.name if is_op(node, "QUANTIZE") else source.name,
@@ -74,13 +80,23 @@ class _Teller:
             return "; ".join(dict.fromkeys(self.reader(user, result) for user in users))
         maker = _maker(source)
         if source.dtype != FLOAT32:
-            return self.scales(maker, result, users)
+            return self.scales(maker, source, result, users)
+        if is_op(maker, "DEQUANTIZE"):
+            return self.types(BY_FLOATS, maker.operands()[0], result)  # type: ignore[union-attr]
         if maker is None:
             return FLOAT_INPUT.format(_end(source).name)
         return self.computes(maker)
 
-    def scales(self, maker: Node | None, result: Value, users: list[Node]) -> str:
+    def types(self, text: str, source: Value, result: Value) -> str:
+        """That integers have one type where they are made, and another where they are read."""
+        readers = self.readers(result, _users(result))
+        made = _told(_maker(source), source)
+        return text.format(readers, result.dtype, made, source.dtype)
+
+    def scales(self, maker: Node | None, source: Value, result: Value, users: list[Node]) -> str:
         """Why integers get another scale."""
+        if INT16 in (source.dtype, result.dtype) and source.dtype != result.dtype:
+            return self.types(OTHER_TYPE, source, result)
         if maker is not None and (maker.name, maker.op.name) in self.known:
             return self.known[maker.name, maker.op.name]
         if users and users[0] is self.graph.exit:
@@ -99,13 +115,21 @@ class _Teller:
         """Why one user wants floats."""
         if node is self.graph.exit:
             return FLOAT_OUTPUT.format(self.output_name(value))
+        if is_op(node, "QUANTIZE"):
+            source = _end(value).producer.operands()[0]  # type: ignore[union-attr]
+            return self.types(BY_FLOATS, source, node.output)
         return self.computes(node)
 
     def readers(self, value: Value, users: list[Node]) -> str:
         """The users by name."""
+        beyond = [
+            one
+            for user in users
+            for one in (_users(user.output) if is_op(user, "QUANTIZE") else [user])
+        ]
         names = [
             f"output '{self.output_name(value)}'" if user is self.graph.exit else _told(user, value)
-            for user in users
+            for user in beyond
         ]
         return ", ".join(dict.fromkeys(names)) or "nothing"
 

@@ -1,4 +1,4 @@
-"""Mixed precision: the ops that compute with floats so that the outputs lose no more than is allowed.
+"""Mixed precision: the ops that compute with floats or int16 so that no more is lost than is allowed.
 
 The error of every rounding is measured alone (`sensitivity`). A factor turns errors into bytes; for each
 factor one cut (`quant.placement`) finds the ops that are better off with floats. The least factor is
@@ -22,10 +22,10 @@ from straightway.flow.tally import decibels
 from straightway.ir import Graph, Node
 from straightway.onnx_io.write import to_bytes
 from straightway.quant.assignment import Assignment
-from straightway.quant.placement import Errors, float_price
+from straightway.quant.placement import Errors, float_price, wide_price
 from straightway.quant.rounded_model import Model
 from straightway.quant.sensitivity import is_on, switched
-from straightway.quant.spelling import OPSET
+from straightway.quant.spelling import opset_for
 from straightway.report.quantity import plural
 from straightway.run.process import Child
 
@@ -60,12 +60,10 @@ def measured(
     given: Assignment,
     samples: Sequence[Sample],
     advance: Advance,
-    *,
-    opset: int = OPSET,
 ) -> Iterator[Measured]:
     """Measure each rounding of a model, whose graph gets switches; the board is open inside."""
     made = switched(model)
-    with files.scratch("switched.onnx", to_bytes(made.graph, opset, {})) as path:
+    with files.scratch("switched.onnx", to_bytes(made.graph, opset_for(given.dtypes), {})) as path:
         board = Switchboard(child=child, path=path, samples=samples, count=len(made.roundings))
         found = measure(board, made.roundings, given, advance)
         yield Measured(sensitivity=found, board=board, assignment=given)
@@ -103,11 +101,11 @@ def within(found: Measured, graph: Graph, assign: Assign, allowed: float) -> Ite
         first += _between(found, nodes, assign, (at(max(low - 1, 0)), at(low)), allowed)
     steps = (at(step) for step in range(low, STEPS + 1))
     last = map(assign, [_all(found.assignment, nodes)])
-    seen: set[frozenset[Node]] = set()
+    seen: set[tuple[frozenset[Node], ...]] = set()
     for plan in itertools.chain(first, steps, last):
-        floats = frozenset(plan.floats)
-        if floats not in seen:
-            seen.add(floats)
+        sides = frozenset(plan.floats), frozenset(plan.wide)
+        if sides not in seen:
+            seen.add(sides)
             yield plan
 
 
@@ -124,11 +122,18 @@ def _between(
     or the last in order are taken, as few as keep to the limit.
     """
     less, more = ends
-    apart = [node for node in nodes if node in more.floats and node not in less.floats]
+    apart = [
+        node
+        for node in nodes
+        if (node in more.floats and node not in less.floats)
+        or (node in more.wide and node not in less.wide)
+    ]
 
     def with_some(some: Sequence[Node]) -> Assignment:
         kept = [node for node in less.floats if node not in found.assignment.floats]
-        return assign(Errors(nodes=dict.fromkeys([*kept, *some], LARGEST)))
+        floats = [*kept, *(node for node in some if node in more.floats)]
+        wide = {node for node in some if node in more.wide} | (set(less.wide) - set(floats))
+        return assign(Errors(nodes=dict.fromkeys(floats, LARGEST), wide=wide))
 
     plans = []
     for order in (apart, apart[::-1]):
@@ -145,7 +150,7 @@ def _between(
 
 
 def _price(plan: Assignment) -> int:
-    return sum(map(float_price, plan.floats))
+    return sum(map(float_price, plan.floats)) + sum(map(wide_price, plan.wide))
 
 
 def _all(given: Assignment, nodes: Sequence[Node]) -> Errors:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
 from straightway.errors import Bug, InvalidRequest
-from straightway.flow import files, limits, mixed
+from straightway.flow import files, limits, mixed, sides
 from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data
@@ -47,7 +48,7 @@ from straightway.quant.needed import needed
 from straightway.quant.placement import Errors
 from straightway.quant.ranges import EVERYTHING, PERCENTILE, range_of
 from straightway.quant.scheme import INT8
-from straightway.quant.spelling import INT16_OPSET, OPSET
+from straightway.quant.spelling import OPSET, opset_for
 from straightway.remark import Remark
 from straightway.run.observe import Observed, Observer
 from straightway.run.process import Child
@@ -70,9 +71,9 @@ class QuantizeRequest:
     `calibration`: a folder, an .npz file, "module:function" or a function; without it `random` inputs
     are made up. `method`: how the range follows from what was seen; "auto" tries three on samples held
     out. `fit`: weights are rounded, and biases corrected, by what was seen, where that is better.
-    `keep_float`: nodes that stay in floats. `per_channel`: a scale for each channel of weights, else one for all.
+    `keep_float`: nodes that stay in floats; `int16`: nodes whose activations are int16. `per_channel`: a scale for each channel of weights, else one for all.
     `equalize`: channels of unlike ranges are scaled first; by default where the outputs gain by it. `max_loss`: the greatest error of an output
-    of floats over the output, each its root mean square; what must stay in floats therefore is found.
+    of floats over the output, each its root mean square; what must stay in floats, or be int16 where engines are fast at that, is found.
     `resume`: a file in which what was observed is kept, and from which a later run goes on.
     `sensitivity`: on so many samples the error of each rounding alone is measured. `target` is a name of
     `targets.known` and narrows all this; `activations` are "int8" or "int16", by default the target's own. `advance` is told how
@@ -93,6 +94,7 @@ class QuantizeRequest:
     target: str = known.DEFAULT
     activations: str = ""
     keep_float: Sequence[str] = ()
+    int16: Sequence[str] = ()
     dims: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     step: Step = quiet
@@ -110,6 +112,14 @@ class QuantizeRequest:
                 f"{self.device.name} computes with {' or '.join(types)}; got "
                 f"activations {self.activations!r}"
             )
+        if self.int16 and "int16" not in types:
+            raise InvalidRequest(
+                f"{self.device.name} computes with {' or '.join(types)}; got int16 for "
+                f"{self.int16[0]!r}"
+            )
+        both = sorted(set(self.int16) & set(self.keep_float))
+        if both:
+            raise InvalidRequest(f"a node is int16 or in floats; got both for {both[0]!r}")
 
     def kept(self, part: str = "") -> Path | None:
         """The file for what was observed; another one for each part of a calibration."""
@@ -124,9 +134,10 @@ class QuantizeRequest:
         return known.find(self.target)
 
     @property
-    def opset(self) -> int:
-        """That of the model that is written."""
-        return OPSET if self.stored_as == INT8 else INT16_OPSET
+    def widens(self) -> bool:
+        """Whether int16 is a choice for what loses too much: XNNPACK's delegate takes none."""
+        fast = "int16" in self.device.activations and not self.device.delegate
+        return fast and self.stored_as == INT8 and self.max_loss is not None
 
     @property
     def has_hybrids(self) -> bool:
@@ -149,7 +160,7 @@ class Quantization:
     """A model that rounds, how it came to be, and how near it is to the float model.
 
     `floats` says why a node stays in floats, `borders` has each QUANTIZE and DEQUANTIZE that the file
-    made of it will have. `is_constant`: each input is one number everywhere in the data, so that ranges say nothing.
+    made of it will have, `wide` names the nodes with int16 among int8. `is_constant`: each input is one number everywhere in the data, so that ranges say nothing.
     """
 
     model: Path
@@ -164,6 +175,7 @@ class Quantization:
     floats: Mapping[str, str]
     borders: tuple[Border, ...]
     remarks: tuple[Remark, ...]
+    wide: tuple[str, ...] = ()
 
 
 def request_of(options: Mapping[str, object]) -> QuantizeRequest:
@@ -202,10 +214,12 @@ def quantize(
     if asked.method != AUTO:
         range_of(NOTHING_SEEN, asked.method, percentile=asked.percentile)  # checks them
     respell = respelling.run if asked.is_respelled else keep_words
+    if asked.int16 and not asked.is_respelled:  # int16 has fewer kernels
+        respell = partial(respelling.run, names=frozenset(asked.int16))
     opening = lowered_open(declared, read(path, shapes), respell) if open_dims(declared) else None
     lowered = opening.lowered if opening else lowered_twice(read(path, shapes), respell, NEUTRAL)
     limits.check_floats(path, lowered.source)
-    _check_names(path, lowered, asked.keep_float)
+    sides.check_names(path, lowered.lowered.graph, asked.keep_float, asked.int16)
     with Child(engines=["onnxruntime"]) as child:
         found = _quantized(path, lowered, samples, asked, child)
     if opening is not None:
@@ -228,13 +242,6 @@ NOTHING_SEEN = Observed(
     span=1.0,
     histogram=np.zeros(2, np.int64),
 )
-
-
-def _check_names(path: Path, lowered: LoweredTwice, names: Sequence[str]) -> None:
-    known = {node.name for node in lowered.lowered.graph.nodes}
-    unknown = sorted(set(names) - known)
-    if unknown:
-        raise InvalidRequest(f"{path}: --float {unknown[0]}: the model has no node of this name")
 
 
 def _quantized(
@@ -273,12 +280,14 @@ def _quantized(
 
         def compared(given: Assignment) -> Rounded:
             stored, made = rounder.made(given)
-            data = to_bytes(made.graph, asked.opset, _notes(path, samples, asked))
+            opset = opset_for(given.dtypes)
+            data = to_bytes(made.graph, opset, _notes(path, samples, asked))
             asked.step("comparing with the float model")
             with files.scratch("rounded.onnx", data) as rounded_path:
                 paths = (path, float_path, rounded_path)
                 near = accuracy(child, paths, first, (plain, made), given)
-            remarks = (*given.remarks, *stored.remarks, *made.remarks, *_floats(given))
+            told = (*sides.floats(given), *sides.wide(given, graph, asked.int16, asked.device))
+            remarks = (*given.remarks, *stored.remarks, *made.remarks, *told)
             return Rounded(data=data, given=given, accuracy=near, remarks=remarks)
 
         done = _mixed(rounder, compared, first, child)
@@ -296,6 +305,7 @@ def _quantized(
         borders=_borders(done, asked.device),
         floats={n.name: why for n, why in given.floats.items() if n not in given.hybrids},
         remarks=(*evened, *stray, *tried, *done.remarks),
+        wide=tuple(dict.fromkeys(node.name for node in graph.nodes if node in given.wide)),
     )
 
 
@@ -337,8 +347,10 @@ class Rounder:
     def tried(self, recipe: Recipe) -> Made:
         """The model by a recipe."""
         one = replace(self, asked=by(recipe, self.asked))
-        found = one.made(one.assigned())[1]
-        return Made(data=to_bytes(found.graph, one.asked.opset, {}), names=found.names)
+        given = one.assigned()
+        found = one.made(given)[1]
+        data = to_bytes(found.graph, opset_for(given.dtypes), {})
+        return Made(data=data, names=found.names)
 
     def assigned(self, errors: Errors | None = None) -> Assignment:
         """Schemes of values; with `errors`, what loses too much stays in floats."""
@@ -357,6 +369,8 @@ class Rounder:
                 dtype=self.asked.stored_as,
                 hybrid=self.asked.has_hybrids,
                 keep_float=frozenset(self.asked.keep_float),
+                wide=frozenset(self.asked.int16),
+                widens=self.asked.widens,
             ),
             errors=errors,
         )
@@ -414,9 +428,7 @@ def _mixed(
         return compared(given)
     asked.step("measuring each rounding alone")
     _, made = rounder.made(given)
-    with mixed.measured(
-        child, made, given, first[:count], asked.advance, opset=asked.opset
-    ) as found:
+    with mixed.measured(child, made, given, first[:count], asked.advance) as found:
         if asked.max_loss is None:
             done = compared(given)
         else:
@@ -466,16 +478,6 @@ def _observe(
     if not watch.samples:
         raise InvalidRequest(f"{samples.description}: there is no sample in it")
     return watch.result(), first
-
-
-def _floats(given: Assignment) -> list[Remark]:
-    found = []
-    for node, why in given.floats.items():
-        own = node in given.hybrids
-        text = why if own else f"stays in floats: {why}"
-        one = Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
-        found.append(replace(one, kind="done") if own else one)
-    return found
 
 
 def _notes(path: Path, samples: Samples, asked: QuantizeRequest) -> dict[str, str]:

@@ -28,7 +28,7 @@ from straightway.flow.verify import (
 from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Value
 from straightway.onnx_io.cut import GIVEN, cut
-from straightway.quant.integer import shifts
+from straightway.quant.edges import shifts
 from straightway.tflite.rows import ROWS
 from straightway.tflite.write import write
 

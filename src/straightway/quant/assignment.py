@@ -6,7 +6,7 @@ that vanish into the op before them (a product before its bias, a sum before its
 """
 
 from collections.abc import Mapping, Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from straightway.quant.integer import (
     picks,
 )
 from straightway.quant.needed import ALL, needed
-from straightway.quant.placement import Errors, place
-from straightway.quant.scheme import INT8, Scheme, fixed_scheme
+from straightway.quant.placement import Errors, Kernels, macs, place
+from straightway.quant.scheme import INT8, INT16, Scheme, fixed_scheme
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
 
@@ -37,6 +37,8 @@ UNLIKE = 16.0
 # and one this much wider fewer than two: of the scores beside a detector's boxes nothing would be left
 LOST = 64.0
 Range = tuple[float, float]
+# a value as integers of one type
+Key = tuple[Value, np.dtype]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,8 @@ class Assignment:
     """Schemes of values; `anew` are those by which a fixed result is stored once more.
 
     `hybrids` are those of the ops with `floats` whose weights are int8 and whose operand is rounded as
-    they run.
+    they run. `wide` compute with int16 where others do with int8; `others` are the schemes by which ops
+    read a value whose maker, or whose other readers, have integers of another type.
     """
 
     schemes: Mapping[Value, Scheme]
@@ -52,18 +55,49 @@ class Assignment:
     floats: Mapping[Node, str]
     remarks: tuple[Remark, ...]
     hybrids: AbstractSet[Node] = frozenset()
+    wide: AbstractSet[Node] = frozenset()
+    others: Mapping[Value, Scheme] = field(default_factory=dict)
+
+    @property
+    def dtypes(self) -> frozenset[np.dtype]:
+        """All types of integers between ops."""
+        return frozenset(s.dtype for some in (self.schemes, self.others) for s in some.values())
+
+    def apart(self, node: Node, value: Value) -> bool:
+        """Whether an op reads a value by the second of its types."""
+        other = self.others.get(value)
+        return (
+            other is not None
+            and node not in self.floats
+            and (node in self.wide) == (other.dtype == INT16)
+        )
+
+    def is_direct(self, value: Value) -> bool:
+        """Whether the second type of a value is rounded from floats, not from its first."""
+        return value.producer is None or value.producer in self.floats
+
+    def roundings(self, node: Node, value: Value) -> tuple[Scheme, ...]:
+        """The schemes by which a value is rounded, one after another, before an op reads it."""
+        first = tuple(s[value] for s in (self.schemes, self.anew) if value in s)
+        if not self.apart(node, value):
+            return first
+        own = (self.others[value],)
+        return own if self.is_direct(value) else (*first, *own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What is asked of the schemes: their type, and the names of nodes that stay in floats.
 
-    `hybrid`: products among floats may round their operand as they run.
+    `hybrid`: products among floats may round their operand as they run. `wide` names nodes that compute
+    with int16; `widens`: others may, where that costs less.
     """
 
     dtype: np.dtype = INT8
     hybrid: bool = False
     keep_float: AbstractSet[str] = frozenset()
+    wide: AbstractSet[str] = frozenset()
+    widens: bool = False
 
 
 def assign(
@@ -147,42 +181,87 @@ class _Assigner:
     asked: Asked
     makers: Mapping[Node, Node]
     errors: Errors | None
-    parents: dict[Value, Value] = field(default_factory=dict)
-    symmetric: set[Value] = field(default_factory=set)
-    fixed: dict[Value, Scheme] = field(default_factory=dict)
+    kinds: dict[Node, np.dtype] = field(default_factory=dict)
+    parents: dict[Key, Key] = field(default_factory=dict)
+    symmetric: set[Key] = field(default_factory=set)
+    fixed: dict[Key, Scheme] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
 
     def run(self) -> Assignment:
         """Find groups, then one scheme for each."""
+        kernels = self.kernels()
         floats = {node: why for node in self.graph.nodes if (why := self.reason(node))}
         floats |= region.normalizers(self.graph)
-        placed = place(
-            self.graph, floats, self.hidden, self.makers, self.errors, hybrid=self.asked.hybrid
-        )
+        for node in kernels.wide:
+            floats.pop(node, None)
+        placed = place(self.graph, floats, self.hidden, self.makers, self.errors, kernels=kernels)
         floats |= placed.floats
-        stored = {v for v in self.graph.values() if self.is_stored(v, floats)}
         for node in self.graph.nodes:
-            self.join(node, floats, stored)
-        groups: dict[Value, list[Value]] = {}
-        for value in self.graph.values():
-            if value in stored:
-                groups.setdefault(self.root(value), []).append(value)
+            if node not in floats:
+                self.kinds[node] = INT16 if node in placed.wide else self.asked.dtype
+        stored = {v: kinds for v in self.graph.values() if (kinds := self.stored_as(v))}
+        for node in self.kinds:
+            self.join(node, stored)
+        groups: dict[Key, list[Key]] = {}
+        for value, kinds in stored.items():
+            for kind in kinds:
+                groups.setdefault(self.root((value, kind)), []).append((value, kind))
+        found = Assignment(
+            schemes={},
+            anew={},
+            floats=floats,
+            remarks=(),
+            hybrids=placed.hybrids,
+            wide=placed.wide,
+        )
+        return self.with_schemes(found, stored, groups)
+
+    def with_schemes(
+        self,
+        given: Assignment,
+        stored: Mapping[Value, tuple[np.dtype, ...]],
+        groups: Mapping[Key, list[Key]],
+    ) -> Assignment:
+        """One scheme for each group; a value's first type is that of its maker."""
         schemes: dict[Value, Scheme] = {}
         anew: dict[Value, Scheme] = {}
+        others: dict[Value, Scheme] = {}
         for root, members in groups.items():
             scheme = self.group_scheme(root, members)
-            for value in members:
-                own = self.fixed.get(value, scheme)
+            for value, kind in members:
+                own = self.fixed.get((value, kind), scheme)
+                if kind != stored[value][0]:
+                    others[value] = own
+                    continue
                 schemes[value] = own
                 if own != scheme:
                     anew[value] = scheme
-        return Assignment(
-            schemes=schemes,
-            anew=anew,
-            floats=floats,
-            remarks=tuple(self.remarks),
-            hybrids=placed.hybrids,
+        return replace(
+            given, schemes=schemes, anew=anew, others=others, remarks=tuple(self.remarks)
         )
+
+    def kernels(self) -> Kernels:
+        """Which ops compute with int16, or may; one whose result vanishes goes with what follows."""
+        able = {
+            node
+            for node in self.graph.nodes
+            if any(v.dtype == FLOAT32 for v in (*node.operands(), *node.outputs))
+            and node.name not in self.asked.keep_float
+            and not why_float(node, INT16)
+        }
+        wide = {node for node in able if node.name in self.asked.wide}
+        pending = list(wide)
+        while pending:
+            node = pending.pop()
+            users = [u for v in node.outputs if v.name in self.hidden for u in v.users()]
+            makers = [v.producer for v in node.operands() if v.name in self.hidden]
+            new = [one for one in (*users, *makers) if one in able and one not in wide]
+            wide.update(new)
+            pending += new
+        if self.asked.dtype == INT16 or not (wide or self.asked.widens):
+            return Kernels(hybrid=self.asked.hybrid)
+        free = {node for node in able if self.asked.widens or not macs(node)}
+        return Kernels(hybrid=self.asked.hybrid, wide=wide, widened=free - wide)
 
     def reason(self, node: Node) -> str:
         """Why a node that has to do with floats stays there."""
@@ -205,53 +284,60 @@ class _Assigner:
             "less than two bits"
         )
 
-    def is_stored(self, value: Value, floats: Mapping[Node, str]) -> bool:
-        """Whether some integer op makes or reads a value."""
+    def stored_as(self, value: Value) -> tuple[np.dtype, ...]:
+        """The types of the integer ops that make or read a value: its maker's first, else the usual."""
         if value.const is not None or value.dtype != FLOAT32 or value.name in self.hidden:
-            return False
-        users = [u for u in value.users() if u is not self.graph.exit]
-        beside = [*users, *([] if value.producer is None else [value.producer])]
-        return any(node not in floats for node in beside)
+            return ()
+        beside = [node for node in (value.producer, *value.users()) if node in self.kinds]
+        found = dict.fromkeys(self.kinds[node] for node in beside)
+        if value.producer in self.kinds:
+            return tuple(found)
+        return tuple(sorted(found, key=lambda kind: kind != self.asked.dtype))
 
-    def join(self, node: Node, floats: Mapping[Node, str], stored: AbstractSet[Value]) -> None:
+    def join(self, node: Node, stored: Mapping[Value, tuple[np.dtype, ...]]) -> None:
         """Put values that share a scale together."""
-        if node in floats:
-            return
+        kind = self.kinds[node]
         real = [
             v for v in (*node.operands(), *node.outputs) if v.const is None and v.dtype == FLOAT32
         ]
-        row = ROWS[node.op.name]
-        own = fixed_scheme(row, self.asked.dtype)
+        row = ROWS.get(node.op.name)
+        own = None if row is None else fixed_scheme(row, kind)
         if own is not None and node.outputs[0] in stored:
-            self.fixed[node.outputs[0]] = own
+            self.fixed[node.outputs[0], kind] = own
         if node.op.name == "BATCH_MATMUL" and node.operands()[1] in stored:
-            self.symmetric.add(node.operands()[1])
+            self.symmetric.add((node.operands()[1], kind))
         shares = picks(node) or (node.op.name in AVERAGES and not average.is_plain(node))
         hides = [v for v in node.operands() if v.name in self.hidden and v.dtype == FLOAT32]
         together = real if shares else [*hides, *node.outputs] if hides else []
         for value in together[1:]:
-            self.parents[self.root(value)] = self.root(together[0])
+            self.parents[self.root((value, kind))] = self.root((together[0], kind))
 
-    def root(self, value: Value) -> Value:
+    def root(self, key: Key) -> Key:
         """The value that stands for a group."""
-        while value in self.parents and self.parents[value] is not value:
-            value = self.parents[value]
-        return value
+        while key in self.parents and self.parents[key] != key:
+            key = self.parents[key]
+        return key
 
-    def group_scheme(self, root: Value, members: list[Value]) -> Scheme:
+    def group_scheme(self, root: Key, members: list[Key]) -> Scheme:
         """One scheme for all: the fixed one if it holds them, else that of their ranges together."""
-        ranges = {v: self.ranges.get(v.name, (0.0, 0.0)) for v in members}
+        kind = root[1]
+        ranges = {v: self.ranges.get(v.name, (0.0, 0.0)) for v, _ in members}
         low, high = min(r[0] for r in ranges.values()), max(r[1] for r in ranges.values())
-        makers = [v for v in members if v.producer is None or not picks(v.producer)]
-        for scheme in dict.fromkeys(v for k, v in self.fixed.items() if k in ranges):
+        makers = [v for v in ranges if not self.is_picked(v, kind)]
+        for scheme in dict.fromkeys(self.fixed[key] for key in self.fixed if key in members):
             ends = [(limit - scheme.zero_point) * scheme.scale for limit in scheme.limits]
-            if all(self.fixed.get(v) == scheme for v in makers):
+            if all(self.fixed.get((v, kind)) == scheme for v in makers):
                 return scheme
             if ends[0] - scheme.scale <= low and high <= ends[1] + scheme.scale:
                 return scheme
         self.say_unlike(ranges)
-        symmetric = any(self.root(v) is root for v in self.symmetric)
-        return scheme_for(low, high, symmetric=symmetric, dtype=self.asked.dtype)
+        symmetric = any(self.root(key) == root for key in self.symmetric)
+        return scheme_for(low, high, symmetric=symmetric, dtype=kind)
+
+    def is_picked(self, value: Value, kind: np.dtype) -> bool:
+        """Whether a value's elements are those of others of its type."""
+        node = value.producer
+        return node is not None and picks(node) and self.kinds.get(node, kind) == kind
 
     def say_unlike(self, ranges: Mapping[Value, Range]) -> None:
         """Name what loses bits by sharing a scale with wider values."""

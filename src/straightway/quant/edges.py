@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from straightway.ir import Graph, Node, Op, TensorType, Value, edit
-from straightway.quant.scheme import Scheme, scheme_of
+from straightway.quant.scheme import INT8, INT16, Scheme, scheme_of
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -23,6 +23,21 @@ def rounds(node: Node | None) -> bool:
 def requantizes(node: Node | None) -> bool:
     """Whether a node makes integers of other integers."""
     return is_op(node, "QUANTIZE") and node.operands()[0].dtype != FLOAT32  # type: ignore[union-attr]
+
+
+def is_requantized(source: Value, result: Value) -> bool:
+    """Whether QUANTIZE makes integers of these without floats: to int16 only LiteRT's of int16 does.
+
+    kernels/quantize.cc (LiteRT v2.3.0): Prepare takes int8 to int8 and uint8, int16 to int8, too.
+    """
+    return source.dtype == result.dtype or (source.dtype == INT16 and result.dtype == INT8)
+
+
+def shifts(node: Node) -> bool:
+    """Whether a QUANTIZE only shifts between int8 and uint8."""
+    own, other = scheme_of(node.operands()[0]), scheme_of(node.output)
+    apart = other.zero_point - own.zero_point
+    return own.dtype != other.dtype and own.scale == other.scale and abs(apart) == 128
 
 
 def stored(value: Value) -> Value | None:

@@ -102,7 +102,7 @@ def _filter(
     others = tuple(k for k in range(array.ndim) if k != axis)
     most = np.abs(array).max(others) if array.size else np.zeros(array.shape[axis])
     most = most if per_channel else np.full_like(most, most.max(initial=0.0))
-    x_scale = assignment.schemes[x].scale
+    x_scale = assignment.roundings(node, x)[-1].scale
     least = np.full_like(most, LEAST_RATIO * _result_scale(node, assignment) / x_scale)
     wanted = _bias_scale(bias, x_scale, len(most))
     scale = np.maximum.reduce([most / MOST, least, wanted])

@@ -56,7 +56,7 @@ def fitted(
     for node, own in stored.by_node.items():
         if node in seen and seen[node].shape[1] >= LEAST_ROWS:
             x, scales = node.inputs[0], own.quant.scale.tobytes()
-            key = (node, x and given.schemes.get(x), x and given.anew.get(x), scales)
+            key = (node, x and given.roundings(node, x), scales)
             found[node] = known[key] if key in known else fit(node, own, seen[node], given)
             known[key] = found[node]
     gains = [
@@ -87,10 +87,8 @@ def fit(node: Node, own: Filter, real: np.ndarray, given: Assignment) -> Fitted:
     wanted = rows.grouped(node, np.asarray(weights.const, np.float64))
     scale = rows.channel_scales(own.quant.scale, wanted.shape)[..., None]
     rounded = real
-    for schemes in (given.schemes, given.anew):
-        if x in schemes:
-            one = schemes[x]
-            rounded = (one.stored(rounded).astype(np.float32) - one.zero_point) * one.scale
+    for one in given.roundings(node, x):
+        rounded = (one.stored(rounded).astype(np.float32) - one.zero_point) * one.scale
     products = _products(rounded)
     nearest = np.clip(np.rint(wanted / scale), -MOST, MOST)
     chosen = _rounded(wanted / scale, products)

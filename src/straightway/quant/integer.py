@@ -26,13 +26,21 @@ from straightway.quant.edges import (
     dequantized,
     integers,
     is_op,
+    is_requantized,
     quantized,
     requantizes,
     rounds,
+    shifts,
     stored,
     take_over,
 )
-from straightway.quant.scheme import UINT8, Scheme, fixed_scheme, scheme_of, stored_scheme
+from straightway.quant.scheme import (
+    UINT8,
+    Scheme,
+    fixed_scheme,
+    scheme_of,
+    stored_scheme,
+)
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
 
@@ -228,7 +236,7 @@ class _Pass:
             return ""
         if rounds(node):
             source = stored(node.operands()[0])
-            if source is None or source.dtype != node.output.dtype:
+            if source is None or not is_requantized(source, node.output):
                 return ""
             edit.set_input(node, 0, source)
         (source,) = node.operands()
@@ -434,13 +442,6 @@ def divides_by_runtime(node: Node) -> bool:
 def takes(node: Node, scheme: Scheme) -> bool:
     """Whether the kernel has a version for these integers."""
     return scheme.dtype in ROWS[node.op.name].quantized
-
-
-def shifts(node: Node) -> bool:
-    """Whether a QUANTIZE only shifts between int8 and uint8."""
-    own, other = scheme_of(node.operands()[0]), scheme_of(node.output)
-    apart = other.zero_point - own.zero_point
-    return own.dtype != other.dtype and own.scale == other.scale and abs(apart) == 128
 
 
 def limits(node: Node) -> tuple[Value, float, float] | None:

@@ -11,10 +11,13 @@ sum for the whole graph (`domains`).
 Where engines have hybrid kernels, a product among floats takes such a one, if it is cheaper: it rounds its
 operand as it runs, by its range at that time, and multiplies with int8 weights. Integers among floats that
 save next to no time are not worth their roundings: they become floats, too.
+
+A third side has int16 beside int8 weights: more bytes than int8, fewer than floats, and roundings of
+values that cost nothing.
 """
 
 from collections.abc import Mapping, Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from straightway.domains.problem import Label, Mode, NodeModes, Problem, ValueId
 from straightway.domains.solve import Solution, solve
@@ -24,7 +27,7 @@ from straightway.quant.storage import PRODUCTS, has_kernel
 from straightway.quant.weights import output_axis
 from straightway.tflite.rows import ROWS
 
-FLOAT, INTEGER = "float", "integer"
+FLOAT, INTEGER, WIDE = "float", "integer", "int16"
 # bytes that a conversion moves for an element: four of the float, one of the integer
 CONVERTED_BYTES = 5
 # and bytes more that an op moves for one with floats
@@ -32,6 +35,11 @@ WIDER_BYTES = 3
 # In the time in which a core multiplies once with floats rather than with integers, which it does two
 # to four times as fast, it moves a quarter of a byte: about 60 GMAC/s of float32 beside 20 GB/s.
 BYTES_A_MAC = 0.25
+# bytes more that an op moves for an element of int16 rather than int8
+SIXTEEN_BYTES = 1
+# and how much of what a multiplication costs more with floats it costs with int16: NPUs and DSPs
+# multiply 16 by 8 bits at half the rate of 8 by 8
+SIXTEEN_SHARE = 0.5
 # a part of what floats cost everywhere: islands of integers that save less are none
 LEAST_SAVED = 0.01
 BETWEEN = "its neighbours compute with floats, and conversions would cost more"
@@ -43,21 +51,38 @@ HYBRID = "among floats, it rounds its operand as it runs, and multiplies with in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errors:
-    """What roundings cost in accuracy: those of values and of nodes' constants, in bytes."""
+    """What roundings cost in accuracy: those of values to int8 and of nodes' constants, in bytes.
+
+    `wide` must compute with int16.
+    """
 
     values: Mapping[Value, int] = field(default_factory=dict)
     nodes: Mapping[Node, int] = field(default_factory=dict)
+    wide: AbstractSet[Node] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernels:
+    """What an engine has beside int8 and floats, where the whole file is not of int16.
+
+    `hybrid`: kernels of floats and int8 weights. `wide` must compute with int16, `widened` may.
+    """
+
+    hybrid: bool = False
+    wide: AbstractSet[Node] = frozenset()
+    widened: AbstractSet[Node] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """Nodes that compute with floats beside those that must, and what the solver says of the cut.
 
-    `hybrids` are those of them that round their operand as they run.
+    `hybrids` are those of them that round their operand as they run, `wide` compute with int16.
     """
 
     floats: Mapping[Node, str]
     hybrids: frozenset[Node]
+    wide: frozenset[Node]
     solution: Solution
 
 
@@ -68,28 +93,34 @@ def place(
     makers: Mapping[Node, Node],
     errors: Errors | None = None,
     *,
-    hybrid: bool = False,
+    kernels: Kernels | None = None,
 ) -> Placement:
     """Choose for each op of floats a side at least cost.
 
     `forced` compute with floats; `hidden` names values that vanish, where no border can be; `makers`
-    has the model's node of each op. `hybrid`: the engine has kernels of floats and int8 weights.
+    has the model's node of each op.
     """
+    kernels = kernels or Kernels()
     made = _Maker(
         graph=graph,
         forced=forced,
         hidden=hidden,
         related=_related(graph, forced, hidden, makers),
         errors=errors or Errors(),
-        hybrid=hybrid and bool(forced),  # a model without floats stays one
+        # a model without floats stays one
+        kernels=replace(kernels, hybrid=kernels.hybrid and bool(forced)),
     )
     solution = solve(made.problem())
     chosen = zip(made.nodes, solution.choice, strict=False)  # roundings stand behind the nodes
-    found = {node: made.why(node) for node, mode in chosen if node not in forced and mode == 1}
+    made.sides = {node: made.labels[node][mode] for node, mode in chosen}
+    found = {n: made.why(n) for n, side in made.sides.items() if n not in forced and side == FLOAT}
     found |= dict.fromkeys(made.islands({*forced, *found}), ISLAND)
     hybrids = frozenset(node for node in found if made.rounds(node))
     return Placement(
-        floats=found | dict.fromkeys(hybrids, HYBRID), hybrids=hybrids, solution=solution
+        floats=found | dict.fromkeys(hybrids, HYBRID),
+        hybrids=hybrids,
+        wide=frozenset(n for n, side in made.sides.items() if side == WIDE and n not in found),
+        solution=solution,
     )
 
 
@@ -100,29 +131,30 @@ class _Maker:
     hidden: AbstractSet[str]
     related: AbstractSet[Node]
     errors: Errors
-    hybrid: bool
+    kernels: Kernels
     nodes: list[Node] = field(default_factory=list)
-    modes: dict[Node, tuple[Mode, ...]] = field(default_factory=dict)
+    labels: dict[Node, tuple[str, ...]] = field(default_factory=dict)
+    sides: dict[Node, str] = field(default_factory=dict)
     weights: dict[ValueId, int] = field(default_factory=dict)
 
     def problem(self) -> Problem:
-        """The graph with two sides for each op; all prices doubled, so that one breaks a tie."""
+        """The graph with the sides of each op; all prices doubled, so that one breaks a tie."""
         self.nodes = [node for node in self.graph.nodes if _real(node)]
         most = self.most()
         for node in self.nodes:
             for value in (*_operands(node), *_results(node)):
                 free = 2 * CONVERTED_BYTES * value.known_type.size
                 self.weights[value] = most if value.name in self.hidden else free
+        modes = []
         for node in self.nodes:
-            self.modes[node] = self.sides(node)
+            self.labels[node] = self.open_to(node)
+            sides = tuple(self.side(node, label) for label in self.labels[node])
+            modes.append(NodeModes(name=node.name, modes=sides))
         roundings = [self.rounding(value) for value in self.errors.values]
         for key in [key for key in self.weights if isinstance(key, tuple)]:
             self.weights[key] = most
         return Problem(
-            nodes=(
-                *(NodeModes(name=node.name, modes=self.modes[node]) for node in self.nodes),
-                *roundings,
-            ),
+            nodes=(*modes, *roundings),
             weights=self.weights,
             sources={value: FLOAT for value in self.graph.inputs if value in self.weights},
             sinks={v: (FLOAT,) for v in self.graph.outputs if v in self.weights},
@@ -135,24 +167,31 @@ class _Maker:
         lost = sum(self.errors.values.values()) + sum(self.errors.nodes.values())
         return 2 * (2 * CONVERTED_BYTES * sizes + prices + lost) + len(self.nodes) + 1
 
-    def sides(self, node: Node) -> tuple[Mode, ...]:
-        """With integers, with floats; only the second where it must."""
-        price = self.price(node)
-        lost = self.errors.nodes.get(node, 0)
-        whole = self.side(node, FLOAT, 2 * price)
+    def open_to(self, node: Node) -> tuple[str, ...]:
+        """With int8, with floats, with int16; one of them where it must."""
         if node in self.forced:
-            return (whole,)
-        return self.side(node, INTEGER, 2 * lost + (node in self.related)), whole
+            return (FLOAT,)
+        if node in self.kernels.wide or node in self.errors.wide:
+            return (WIDE,)
+        return (INTEGER, FLOAT, WIDE) if node in self.kernels.widened else (INTEGER, FLOAT)
 
-    def side(self, node: Node, label: Label, price: int) -> Mode:
+    def side(self, node: Node, label: str) -> Mode:
         """One mode: all of its values on one side."""
         needs: dict[ValueId, Label] = dict.fromkeys(_operands(node), label)
         gives: dict[ValueId, Label] = dict.fromkeys(_results(node), label)
+        made = INTEGER if label == INTEGER else FLOAT
         if label == INTEGER:
             needs |= {("rounded", v): label for v in _operands(node) if v in self.errors.values}
-        gives |= {("made", v): label for v in _results(node) if v in self.errors.values}
+        gives |= {("made", v): made for v in _results(node) if v in self.errors.values}
         self.weights |= {key: 0 for key in (*needs, *gives) if isinstance(key, tuple)}
-        return Mode(needs=needs, gives=gives, price=price)
+        return Mode(needs=needs, gives=gives, price=self.cost(node, label))
+
+    def cost(self, node: Node, label: str) -> int:
+        """The price of a side, and what its constants lose by rounding, doubled."""
+        if label == FLOAT:
+            return 2 * self.price(node)
+        own = wide_price(node) if label == WIDE and node not in self.related else 0
+        return 2 * (own + self.errors.nodes.get(node, 0)) + (node in self.related)
 
     def price(self, node: Node) -> int:
         """What an op costs more with floats: rounded as they run, where that is cheaper."""
@@ -162,7 +201,7 @@ class _Maker:
 
     def rounds(self, node: Node) -> bool:
         """Whether a product among floats is computed by a hybrid kernel."""
-        if not self.hybrid or not is_op(node, *PRODUCTS) or not has_kernel(node):
+        if not self.kernels.hybrid or not is_op(node, *PRODUCTS) or not has_kernel(node):
             return False
         given = [v for v in node.inputs[1:3] if v is not None]
         return all(v.const is not None for v in given) and hybrid_price(node) < float_price(node)
@@ -184,7 +223,9 @@ class _Maker:
         for node in left:
             parts.setdefault(root(node), []).append(node)
         least = LEAST_SAVED * sum(float_price(node) for node in self.nodes)
-        return [n for part in parts.values() if self.saved(part, floats) < least for n in part]
+        asked = {*self.kernels.wide, *self.errors.wide}
+        free = [part for part in parts.values() if asked.isdisjoint(part)]
+        return [n for part in free if self.saved(part, floats) < least for n in part]
 
     def saved(self, part: list[Node], floats: AbstractSet[Node]) -> int:
         """What integers save here, less the conversions around them."""
@@ -198,7 +239,8 @@ class _Maker:
             or self.graph.is_output(v)
         ]
         converted = sum(CONVERTED_BYTES * v.known_type.size for v in beside)
-        return sum(self.price(node) for node in part) - converted
+        wide = sum(wide_price(node) for node in part if self.sides[node] == WIDE)
+        return sum(self.price(node) for node in part) - wide - converted
 
     def rounding(self, value: Value) -> NodeModes:
         """Whether a value is stored as integers at all, which costs what its rounding does."""
@@ -230,6 +272,13 @@ def float_price(node: Node) -> int:
     moved = 0 if is_op(node, "RESHAPE") else sum(value.known_type.size for value in values)
     held = sum(v.known_type.size for v in node.operands() if v.const is not None)
     return int(WIDER_BYTES * (moved + held) + BYTES_A_MAC * macs(node))
+
+
+def wide_price(node: Node) -> int:
+    """What an op costs more with int16 than with int8, in bytes; its weights are int8 in either."""
+    values = (*_operands(node), *_results(node))
+    moved = 0 if is_op(node, "RESHAPE") else sum(value.known_type.size for value in values)
+    return int(SIXTEEN_BYTES * moved + SIXTEEN_SHARE * BYTES_A_MAC * macs(node))
 
 
 def hybrid_price(node: Node) -> int:

@@ -6,7 +6,7 @@ before                       after
   %y = PRELU(%x, const s)      %y = ADD(%x, RELU(MUL(%x, const s - 1)))
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,14 @@ from straightway.quant.edges import is_op
 PLAIN = {"activation": "NONE"}
 
 
-def run(graph: Graph) -> None:
-    """Respell what XNNPACK's delegate leaves to TFLite's own kernels, which cuts its partitions."""
+def run(graph: Graph, names: AbstractSet[str] | None = None) -> None:
+    """Respell what XNNPACK's delegate leaves to TFLite's own kernels, which cuts its partitions.
+
+    With `names`, only nodes of these: int16 has no kernels of them either.
+    """
     for node in graph.nodes:
+        if names is not None and node.name not in names:
+            continue
         if is_op(node, "HARD_SWISH"):
             _hard_swish(graph, node)
         elif is_op(node, "PRELU"):

@@ -15,8 +15,8 @@ from straightway.quant import spelling
 from straightway.quant.assignment import Assignment, scheme_for
 from straightway.quant.edges import FLOAT32
 from straightway.quant.filters import Filters
-from straightway.quant.scheme import INT8, Scheme, stored_scheme
-from straightway.quant.spelling import INT16_OPSET, OPSET, Writer
+from straightway.quant.scheme import INT8, INT16, Scheme, stored_scheme
+from straightway.quant.spelling import OPSET, Writer
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS, Row
 
@@ -55,14 +55,17 @@ class _Maker:
     filters: Filters | None
     graph: Graph = field(default_factory=Graph)
     env: dict[Value, Value] = field(default_factory=dict)
+    others: dict[Value, Value] = field(default_factory=dict)
     names: dict[Value, str] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     stored: dict[tuple[Value, Scheme], Value] = field(default_factory=dict)
     reals: dict[Value, np.ndarray] = field(default_factory=dict)
+    dtypes: frozenset[np.dtype] = frozenset()
 
     def run(self) -> Model:
         """Write inputs, ops or the nodes that they were made for, outputs."""
         self.graph.name = self.source.name or "graph"
+        self.dtypes = self.assignment.dtypes
         for name in (*(v.name for v in self.source.inputs), *self.source.output_names):
             self.graph.taken[name] = 0
         for value in self.lowered.graph.inputs:
@@ -162,7 +165,7 @@ class _Maker:
         found: list[Value | None] = []
         for place, value in enumerate(node.inputs):
             if value is None or value.const is None:
-                found.append(None if value is None else self.env[value])
+                found.append(None if value is None else self.read(node, value))
             elif integer and row.quant == "weights" and self.filters is not None:
                 found.append(self.weights(node, place))
             elif self.is_hybrid(node):
@@ -177,6 +180,11 @@ class _Maker:
             else:
                 found.append(self.plain(value))
         return found
+
+    def read(self, node: Node, value: Value) -> Value:
+        """A value as an op reads it."""
+        known = self.others if self.assignment.apart(node, value) else self.env
+        return known[value]
 
     def is_hybrid(self, node: Node) -> bool:
         """Whether an op multiplies int8 weights with what it rounds as it runs."""
@@ -214,8 +222,15 @@ class _Maker:
     def stored_as(self, node: Node) -> np.dtype:
         """The type of the integers that an op computes with."""
         schemes = self.assignment.schemes
+        if node in self.assignment.wide:
+            return INT16
         return next(
-            (schemes[v].dtype for v in (*node.operands(), *node.outputs) if v in schemes), INT8
+            (
+                schemes[v].dtype
+                for v in (*node.operands(), *node.outputs)
+                if v in schemes and not self.assignment.apart(node, v)
+            ),
+            INT8,
         )
 
     def constant(self, value: Value, dtype: np.dtype) -> Value:
@@ -252,17 +267,21 @@ class _Maker:
         given = [edit.constant(self.graph, one, name) for one in (array, scale, zero_point)]
         attrs = {} if quant.axis is None else {"axis": quant.axis}
         made = Value(self.graph.fresh(f"{name}/dequantized"), None)
-        edit.append(
-            self.graph, Node(onnx_op("DequantizeLinear", OPSET), given, [made], attrs, name=name)
-        )
+        op = spelling.rounding_op("DequantizeLinear", array.dtype, self.dtypes)
+        edit.append(self.graph, Node(op, given, [made], attrs, name=name))
         return made
 
     def round(self, value: Value, made: Value) -> Value:
         """QuantizeLinear and DequantizeLinear after a value, by the scheme that it was assigned."""
+        whole = made
         for schemes in (self.assignment.schemes, self.assignment.anew):
             scheme = schemes.get(value)
             if scheme is not None:
                 made = self.rounded_once(made, scheme, value)
+        other = self.assignment.others.get(value)
+        if other is not None:
+            source = whole if self.assignment.is_direct(value) else made
+            self.others[value] = self.rounded_once(source, other, value)
         return made
 
     def rounded_once(self, made: Value, scheme: Scheme, like: Value) -> Value:
@@ -276,8 +295,8 @@ class _Maker:
         ]
         for op, suffix in (("QuantizeLinear", "quantized"), ("DequantizeLinear", "dequantized")):
             result = Value(self.graph.fresh(f"{made.name}/{suffix}"), None)
-            opset = OPSET if scheme.dtype == INT8 else INT16_OPSET
-            node = Node(onnx_op(op, opset), [made, *parameters], [result], name=f"{label}/{suffix}")
+            kind = spelling.rounding_op(op, scheme.dtype, self.dtypes)
+            node = Node(kind, [made, *parameters], [result], name=f"{label}/{suffix}")
             edit.append(self.graph, node)
             made = result
         made.type = like.type

@@ -25,9 +25,13 @@ BOOL = np.dtype(np.bool_)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounding:
-    """What one switch rounds: a value of the lowered graph, or all constants of the ops of a node."""
+    """What one switch rounds: a value of the lowered graph, or all constants of the ops of a node.
+
+    A value may be rounded to two types, for different readers.
+    """
 
     value: Value | None = None
+    dtype: np.dtype | None = None
     node: str = ""
 
 
@@ -44,6 +48,8 @@ def is_silent(rounding: Rounding, assignment: Assignment) -> bool:
     value = rounding.value
     if value is None or value.producer is None or not picks(value.producer):
         return False
+    if rounding.dtype != assignment.schemes[value].dtype:
+        return False
     before = [v for v in value.producer.operands() if v.const is None and v.dtype == value.dtype]
     schemes = assignment.schemes
     return all(v in schemes and schemes[v] == schemes.get(value) for v in before)
@@ -52,7 +58,8 @@ def is_silent(rounding: Rounding, assignment: Assignment) -> bool:
 def is_on(rounding: Rounding, assignment: Assignment) -> bool:
     """Whether a rounding is done where these ops compute with floats."""
     if rounding.value is not None:
-        return rounding.value in assignment.schemes
+        found = (some.get(rounding.value) for some in (assignment.schemes, assignment.others))
+        return any(one is not None and one.dtype == rounding.dtype for one in found)
     return all(node.name != rounding.node for node in assignment.floats)
 
 
@@ -69,7 +76,9 @@ def switched(model: Model) -> Switched:
             owner = next(iter(node.output.users()), node)
             rounding = Rounding(node=owner.name)
         else:
-            rounding = Rounding(value=_rounded(x, values))
+            zero_point = node.operands()[2].const
+            dtype = None if zero_point is None else zero_point.dtype
+            rounding = Rounding(value=_rounded(x, values), dtype=dtype)
         owners.append((node, rounding))
         places.setdefault(rounding, len(places))
     switches = Value(SWITCHES, TensorType(dtype=BOOL, shape=(len(places),)))

@@ -5,18 +5,34 @@ or a few that are lowered to it again. So a scale can be given to every edge tha
 have. An op that has no spelling here stays the ONNX node that it was made for.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from straightway.ir import Graph, Node, Value, edit
+from straightway.ir import Graph, Node, Op, Value, edit
 from straightway.passes.arguments import onnx_op
 
 OPSET = 20
 # the first whose QuantizeLinear gives int16
 INT16_OPSET = 21
 FLOAT32 = np.dtype(np.float32)
+
+
+def opset_for(dtypes: Collection[np.dtype]) -> int:
+    """The opset of a model with integers of these types between ops."""
+    return INT16_OPSET if set(dtypes) == {np.dtype(np.int16)} else OPSET
+
+
+def rounding_op(name: str, dtype: np.dtype, dtypes: Collection[np.dtype]) -> Op:
+    """QuantizeLinear or DequantizeLinear of one of the types of a model.
+
+    int16 beside int8 is onnxruntime's own: from opset 21 on its optimiser fails at int8 behind products
+    ("output_dtype INT8 does not match y_zero_point type UINT8", version 1.32).
+    """
+    if dtype == np.int16 and opset_for(dtypes) != INT16_OPSET:
+        return Op(dialect="com.microsoft", name=name, version=1)
+    return onnx_op(name, INT16_OPSET if dtype == np.int16 else OPSET)
 
 
 class Writer:

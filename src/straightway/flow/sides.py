@@ -1,0 +1,60 @@
+"""Nodes that compute with other numbers than int8: which can, and what there is to say of them."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+from straightway.errors import InvalidRequest
+from straightway.ir import Graph, Node
+from straightway.quant.assignment import Assignment, why_float
+from straightway.quant.placement import ALLOWED
+from straightway.quant.scheme import INT16
+from straightway.remark import Remark
+from straightway.targets.target import Target
+
+STEP = "flow.quantize"
+
+
+def check_names(path: Path, graph: Graph, floats: Collection[str], wide: Collection[str]) -> None:
+    """Raise InvalidRequest for names of no node, and for int16 where no kernel is."""
+    by_name: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        by_name.setdefault(node.name, []).append(node)
+    for option, names in (("--float", floats), ("--int16", wide)):
+        unknown = sorted(set(names) - set(by_name))
+        if unknown:
+            raise InvalidRequest(
+                f"{path}: {option} {unknown[0]}: the model has no node of this name"
+            )
+    for name in wide:
+        reasons = [why_float(node, INT16) for node in by_name[name]]
+        if all(reasons):
+            raise InvalidRequest(f"{path}: --int16 {name}: {reasons[0]}; --float keeps it whole")
+
+
+def floats(given: Assignment) -> list[Remark]:
+    """Why nodes stay in floats."""
+    found = []
+    for node, why in given.floats.items():
+        own = node in given.hybrids
+        text = why if own else f"stays in floats: {why}"
+        one = Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
+        found.append(replace(one, kind="done") if own else one)
+    return found
+
+
+def wide(given: Assignment, graph: Graph, asked: Collection[str], device: Target) -> list[Remark]:
+    """Which nodes have int16 among int8, and why none do where that may be missed."""
+    found = []
+    for node in (one for one in graph.nodes if one in given.wide):
+        why = "as asked" if node.name in asked else "that costs least"
+        text = f"computes with int16 and int8 weights: {why}"
+        found.append(Remark(kind="done", step=STEP, node=node.name, op=node.op.name, text=text))
+    lost = any(why == ALLOWED for why in given.floats.values())
+    if lost and device.delegate:
+        text = (
+            "what loses too much with int8 stays in floats, not int16: XNNPACK's delegate takes no "
+            "int16, and would be left"
+        )
+        found.append(Remark(kind="done", step=STEP, text=text))
+    return found
