@@ -1,5 +1,7 @@
 """Errors of single roundings, measured; and what stays in floats so that no more is lost than allowed."""
 
+import re
+
 import numpy as np
 import pytest
 from test_flow_quantize import Net, data, residual
@@ -68,6 +70,20 @@ def test_shares_are_measured_and_sum_to_one(tmp_path):
     assert "2 samples" in near.shares_note
     assert sum(b.share for b in near.branches) == pytest.approx(sum(shares))
     assert {v for b in near.branches for v in b.values} == {row.name for row in near.inside}
+
+
+def test_products_that_round_as_they_run_have_their_shares(tmp_path):
+    path = roots(tmp_path / "m.onnx")
+    found = quantize(path, None, QuantizeRequest(calibration=data(path), sensitivity=2))
+    hybrids = {r.node for r in found.remarks if "rounds its operand as it runs" in r.text}
+    near = found.accuracy
+    shares = {row.node: row.share for row in near.inside if row.share}
+    assert set(shares) == hybrids
+    assert len(hybrids) == 2
+    assert sum(shares.values()) == pytest.approx(1)
+    # measured by two ways: each rounding alone, and the whole model on all samples
+    (alone,) = re.findall(r"errors sum to ([0-9.]+) dB", near.shares_note)
+    assert float(alone) == pytest.approx(near.outputs[0].sqnr_db, abs=3)
 
 
 def test_without_being_asked_nothing_is_measured_alone(tmp_path):

@@ -4,7 +4,7 @@
       y = DequantizeLinear(QuantizeLinear(x))   y = If(switches[k]) x rounded, else x
       w = DequantizeLinear(integers)            w = If(switches[k]) the integers' reals, else the weights
 
-One session then answers for every set of roundings; what is off costs a copy.
+An op that rounds its operand as it runs has one switch for that and its weights. One session then answers for every set of roundings; what is off costs a copy.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ BOOL = np.dtype(np.bool_)
 class Rounding:
     """What one switch rounds: a value of the lowered graph, or all constants of the ops of a node.
 
-    A value may be rounded to two types, for different readers.
+    With those goes what the node rounds as it runs. A value may be rounded to two types, for different readers.
     """
 
     value: Value | None = None
@@ -56,18 +56,19 @@ def is_silent(rounding: Rounding, assignment: Assignment) -> bool:
 
 
 def is_on(rounding: Rounding, assignment: Assignment) -> bool:
-    """Whether a rounding is done where these ops compute with floats."""
+    """Whether a rounding is done where these ops compute with floats, some with int8 weights."""
     if rounding.value is not None:
         found = (some.get(rounding.value) for some in (assignment.schemes, assignment.others))
         return any(one is not None and one.dtype == rounding.dtype for one in found)
-    return all(node.name != rounding.node for node in assignment.floats)
+    own = [node for node in assignment.floats if node.name == rounding.node]
+    return not own or any(node in assignment.hybrids for node in own)
 
 
 def switched(model: Model) -> Switched:
     """Give each rounding of a rounded model a switch. The model's graph is changed in place."""
     graph = model.graph
     values = {name: value for value, name in model.names.items()}
-    pairs = [node for node in graph.nodes if node.op.name == "DequantizeLinear" and is_fixed(node)]
+    pairs = [node for node in graph.nodes if node.op.name == "DequantizeLinear"]
     places: dict[Rounding, int] = {}
     owners: list[tuple[Node, Rounding]] = []
     for node in pairs:
@@ -75,6 +76,8 @@ def switched(model: Model) -> Switched:
         if x.const is not None:
             owner = next(iter(node.output.users()), node)
             rounding = Rounding(node=owner.name)
+        elif rounds_at_run_time(node):
+            rounding = Rounding(node=node.name)
         else:
             zero_point = node.operands()[2].const
             dtype = None if zero_point is None else zero_point.dtype
@@ -90,10 +93,10 @@ def switched(model: Model) -> Switched:
     return Switched(graph=graph, roundings=tuple(places))
 
 
-def is_fixed(node: Node) -> bool:
-    """Whether a DequantizeLinear has a scale of its own, not one that is found as the model runs."""
+def rounds_at_run_time(node: Node) -> bool:
+    """Whether the scale of a DequantizeLinear is found as the model runs."""
     maker = node.operands()[0].producer
-    return maker is None or maker.op.name != "DynamicQuantizeLinear"
+    return maker is not None and maker.op.name == "DynamicQuantizeLinear"
 
 
 def _rounded(x: Value, values: Mapping[str, Value]) -> Value | None:
@@ -143,14 +146,15 @@ def _switch(graph: Graph, node: Node, flag: Value, reals: Mapping[Value, np.ndar
 
 
 def _branch(graph: Graph, nodes: list[Node], kind: TensorType | None) -> Graph:
-    """A graph of copies of these nodes, a chain."""
+    """A graph of copies of these nodes, whose last one gives the result."""
     inner = Graph(name=graph.fresh("rounded"))
-    previous: Value | None = None
+    copies: dict[Value, Value] = {}
     for node in nodes:
-        inputs = [previous or node.operands()[0], *node.operands()[1:]]
-        previous = Value(graph.fresh(f"{node.output.name}/inside"), None)
-        edit.append(inner, Node(node.op, inputs, [previous], dict(node.attrs), name=previous.name))
-    return _returning(inner, previous, kind)
+        inputs = [copies.get(value, value) for value in node.operands()]
+        results = [Value(graph.fresh(f"{value.name}/inside"), None) for value in node.outputs]
+        copies |= dict(zip(node.outputs, results, strict=True))
+        edit.append(inner, Node(node.op, inputs, results, dict(node.attrs), name=results[0].name))
+    return _returning(inner, copies[nodes[-1].output], kind)
 
 
 def _plain(graph: Graph, real: Value, kind: TensorType | None) -> Graph:
@@ -161,9 +165,7 @@ def _plain(graph: Graph, real: Value, kind: TensorType | None) -> Graph:
     return _returning(inner, made, kind)
 
 
-def _returning(inner: Graph, value: Value | None, kind: TensorType | None) -> Graph:
-    if value is None:
-        raise ValueError("a branch holds a node")
+def _returning(inner: Graph, value: Value, kind: TensorType | None) -> Graph:
     value.type = kind
     edit.set_outputs(inner, [value])
     inner.output_names = [value.name]
