@@ -306,7 +306,7 @@ def test_half_layer_norms_of_long_rows_are_right_without_asking():
     assert numbers.equal
     assert numbers.model_db > 60
     assert [note.partition(":")[0] for note in done.notes] == [
-        "layer norm of half floats in floats, else ExecuTorch's numbers are wrong"
+        "layer norm of half floats in floats, which ExecuTorch gets wrong"
     ]
 
 
@@ -351,3 +351,24 @@ def test_inputs_that_the_model_does_not_take_are_the_request_s_fault():
     wrong = made("wrong", lambda: (torch.nn.Linear(4, 2).eval(), (torch.ones(1, 5),)))
     with pytest.raises(InvalidRequest, match=r"fails on its example inputs \(\[1, 5\]\)"):
         lower_model(wrong, Recipe())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_prelus_of_what_is_no_image_can_be_lowered(precision):
+    done = lower_model(made("prelus", torch_models.prelus), Recipe(precision=precision))
+    with Child() as child:
+        assert compared(child, done, precision).equal
+
+
+@pytest.mark.parametrize("pool", [torch.nn.MaxPool2d(2), torch.nn.AvgPool2d(2, ceil_mode=True)])
+def test_pools_without_a_batch_can_be_lowered(pool):
+    done = lower_model(made("pool", lambda: (pool.eval(), (torch.randn(3, 9, 9),))), Recipe())
+    assert [one.rewrite for one in done.changes] == ["unbatched-pool"]
+    with Child() as child:
+        assert compared(child, done, "fp32").equal
+
+
+def test_convolutions_over_volumes_are_refused_by_their_line():
+    deep = made("deep", lambda: (torch.nn.Conv3d(1, 2, 3).eval(), (torch.randn(1, 1, 5, 5, 5),)))
+    with pytest.raises(Unsupported, match="two dimensions beside batch and channels"):
+        lower_model(deep, Recipe())

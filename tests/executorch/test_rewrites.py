@@ -17,6 +17,7 @@ from straightway.executorch.rewrites import (  # noqa: E402
     layer_norm,
     mean,
     permutes,
+    prelu,
     projections,
     scalar,
     softmax_axis,
@@ -38,6 +39,7 @@ CASES = [
     (split.REWRITE, torch_models.parts, 3),
     (scalar.REWRITE, torch_models.small, 2),
     (softmax_axis.REWRITE, torch_models.softmax_of_image, 1),
+    (prelu.REWRITE, torch_models.prelus, 3),
 ]
 
 

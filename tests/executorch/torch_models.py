@@ -227,3 +227,26 @@ def long_norm():
     """A layer norm whose rows take more than 16 vectors of half floats."""
     torch.manual_seed(0)
     return nn.LayerNorm(384).eval(), (torch.randn(1, 6, 384),)
+
+
+class Prelus(nn.Module):
+    """Of an image, of rows, of sequences, with a slope for all and one a channel."""
+
+    def __init__(self):
+        super().__init__()
+        self.image, self.of_image = nn.Conv2d(3, 4, 3), nn.PReLU(4)
+        self.rows, self.of_rows, self.of_all = nn.Linear(16, 8), nn.PReLU(8), nn.PReLU()
+        self.of_steps = nn.PReLU(4)
+
+    def forward(self, x):
+        x = self.of_image(self.image(x))
+        steps = self.of_steps(x.flatten(2))
+        return self.of_rows(self.rows(steps.flatten(0, 1))) + self.of_all(steps.mean())
+
+
+def prelus():
+    torch.manual_seed(0)
+    net = Prelus().eval()
+    for one in (net.of_image, net.of_rows, net.of_steps):
+        nn.init.uniform_(one.weight, -0.5, 0.9)
+    return net, (torch.randn(2, 3, 6, 6),)

@@ -52,7 +52,7 @@ class Exported:
             places = [one for one in self.changes if one.rewrite == rewrite.name]
             if places:
                 found.append(
-                    f"{rewrite.title}, else ExecuTorch's numbers are wrong: at {places[0].source}"
+                    f"{rewrite.title}, which ExecuTorch gets wrong: at {places[0].source}"
                     + (f" and {len(places) - 1} more" if len(places) > 1 else "")
                 )
         return tuple(found)

@@ -33,6 +33,7 @@ CONFIGURATIONS = tuple(one.__name__ for one in ALL_PARTITIONER_CONFIGS)
 # What a view becomes where memory planning can't elide it (exir/passes/replace_view_copy_with_view_pass.py).
 _OPEN_VIEW = "executorch_prim.et_view.default"
 _SMALL_STATE_BYTES = 1 << 20
+_VOLUME_RANK = 5
 _DELEGATE_CALL = "executorch_call_delegate"
 # Places of operators, one for each part of a tuple.
 Made = tuple["int | Made", ...]
@@ -79,14 +80,38 @@ def lower(
             place = user_line(error)
             at = f" (at {place})" if place else ""
             raise Unsupported(
-                f"{subject}: ExecuTorch can't lower it: {type(error).__name__}: "
-                f"{first_line(error)}{at}"
+                f"{subject}: ExecuTorch can't lower it: {_failed(error)}{at}"
             ) from error
     data = bytes(manager.buffer)
     read = pte.read(data, subject)
     account = _Account(read, reasons)
     account.add(manager.exported_program())
+    _check_kernels(account.ops, subject)
     return Lowered(data=data, map=replace(read, ops=tuple(account.ops)), manager=manager)
+
+
+def _check_kernels(ops: Sequence[EdgeOp], subject: str) -> None:
+    """Raise Unsupported for what has a kernel by name, which fails as it runs."""
+    deep = [
+        op
+        for op in ops
+        if op.partition is None
+        and op.target.startswith("convolution")
+        and any(len(shape.sizes) == _VOLUME_RANK for shape in op.inputs)
+    ]
+    if deep:
+        # check_convolution_args in kernels/portable/cpu/util/kernel_ops_util.cpp
+        raise Unsupported(
+            f"{subject}: ExecuTorch's convolution takes one or two dimensions beside batch and "
+            f"channels; got three at {deep[0].source}: write it as convolutions over two"
+        )
+
+
+def _failed(error: BaseException) -> str:
+    """What failed; where that is a pass that failed, why."""
+    cause = error.__cause__
+    inner = f": {_failed(cause)}" if cause is not None else ""
+    return f"{type(error).__name__}: {first_line(error)}{inner}"
 
 
 def _states(program: ExportedProgram) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from straightway.errors import InvalidRequest
 
-# Without these the numbers are wrong.
-ALWAYS = ("softmax-axis", "half-layer-norm")
+# Without these the numbers are wrong, or there is no program.
+ALWAYS = ("softmax-axis", "half-layer-norm", "prelu", "unbatched-pool")
 HELPFUL = (
     "constants",
     "copies",
