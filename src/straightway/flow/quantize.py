@@ -9,7 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from straightway.errors import Bug, InvalidRequest
-from straightway.flow import files, limits, mixed, sides
+from straightway.flow import files, limits, mixed, recurrent, sides
 from straightway.flow.accuracy import Accuracy, accuracy
 from straightway.flow.borders import Border, borders
 from straightway.flow.calibration import Pictures, Sample, Samples, open_data
@@ -304,7 +304,11 @@ def _quantized(
         accuracy=done.accuracy,
         borders=_borders(done, asked.device),
         floats={n.name: why for n, why in given.floats.items() if n not in given.hybrids},
-        remarks=(*evened, *stray, *tried, *done.remarks),
+        remarks=(
+            *(*evened, *stray, *tried),
+            *recurrent.remarks(lowered.lowered, given, done.accuracy),
+            *done.remarks,
+        ),
         wide=tuple(dict.fromkeys(node.name for node in graph.nodes if node in given.wide)),
     )
 
