@@ -115,6 +115,15 @@ def test_a_norm_after_an_activation_is_computed_in_integers():
     assert [node.kind for node in delegate.nodes].count("XNNConvert") == 2  # input and output
 
 
+def test_a_layer_that_is_called_twice_runs_in_integers():
+    model = made("twice", torch_models.called_twice)
+    with Child() as child:
+        for precision, changes in (("int8", 2), ("fp32", 0)):
+            done = export(model, Recipe(precision=precision, samples=[model.inputs]))
+            assert len(done.changes) == changes  # weights and bias
+            assert compared(child, done, precision).equal
+
+
 def test_permutes_of_an_image_stay():
     changed, _ = rewritten(program_of(torch_models.turned), [permutes.REWRITE])
     names = ("aten.transpose.int", "aten.permute.default")

@@ -250,3 +250,16 @@ def prelus():
     for one in (net.of_image, net.of_rows, net.of_steps):
         nn.init.uniform_(one.weight, -0.5, 0.9)
     return net, (torch.randn(2, 3, 6, 6),)
+
+
+class CalledTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x):
+        return self.layer(self.layer(x))
+
+
+def called_twice():
+    return _made(CalledTwice(), 1, 3, 8, 8)

@@ -13,7 +13,7 @@ from straightway.executorch.given import Precision
 from straightway.executorch.lowering import Lowered, lower
 from straightway.executorch.model import Model
 from straightway.executorch.precision import after_export, before_export
-from straightway.executorch.rewrites.catalogue import ALWAYS
+from straightway.executorch.rewrites.catalogue import ALWAYS, INTEGERS
 from straightway.executorch.rewrites.scene import Change, Rewrite, rewritten
 
 
@@ -76,7 +76,9 @@ def lowered_again(
     """The same from a program that is already exported, so that recipes can be compared."""
     shapes = model.dynamic_shapes
     changed, changes = rewritten(
-        captured, [*recipe.rewrites, *ALWAYS], dynamic_shapes=positional(shapes)
+        captured,
+        [*recipe.rewrites, *ALWAYS, *(INTEGERS if recipe.precision == "int8" else ())],
+        dynamic_shapes=positional(shapes),
     )
     program = after_export(
         changed, recipe.precision, recipe.samples, dynamic_shapes=positional(shapes)

@@ -14,6 +14,7 @@ def _of(names: Sequence[str]) -> tuple[Rewrite, ...]:
 
 
 ALWAYS = _of(order.ALWAYS)
+INTEGERS = _of(order.INTEGERS)
 REWRITES = _of(order.HELPFUL)
 INTERFACE = _of(order.INTERFACE)
 

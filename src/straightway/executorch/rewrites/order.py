@@ -9,6 +9,8 @@ from straightway.errors import InvalidRequest
 
 # Without these the numbers are wrong, or there is no program.
 ALWAYS = ("softmax-axis", "half-layer-norm", "prelu", "unbatched-pool")
+# Without these programs of 8-bit integers fail.
+INTEGERS = ("own-weights",)
 HELPFUL = (
     "constants",
     "copies",
