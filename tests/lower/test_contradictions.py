@@ -56,6 +56,7 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
             ),
             "columns",
         ),
+        ("Gemm", case(a=(1, 3), b=(1, 4), c=(4,), broadcast=1, opset=6), "factors do not fit"),
         ("MeanVarianceNormalization", case(x=(2, 4), axes=(1, 2)), "axis 2 is none of 2"),
         ("CumSum", case(x=run(1.5), axis=run(0, np.int64)), "has no axis"),
         ("Compress", case(input=(4, 3), condition=run(True, bool), axis=0), "one dimension"),

@@ -73,6 +73,10 @@ class Check:
         return self.max_error / self.scale if self.scale else self.max_error
 
 
+# below the least normal number of float32, kernels give zero (XNNPACK flushes what is not normal)
+LEAST = float(np.finfo(np.float32).tiny)
+
+
 def compare(
     name: str,
     want: np.ndarray,
@@ -148,7 +152,7 @@ def _bound(want: np.ndarray, other: np.ndarray | None, relative: float) -> tuple
         both = np.isfinite(piece) & np.isfinite(again)
         apart = max(apart, float(np.abs(piece[both] - again[both]).max(initial=0.0)))
     scale = max(high - low, abs(low), abs(high)) if low <= high else 0.0
-    return max(relative * scale, TIMES_REFERENCE_SPREAD * apart), float(scale)
+    return max(relative * scale, TIMES_REFERENCE_SPREAD * apart, LEAST), float(scale)
 
 
 def _close(

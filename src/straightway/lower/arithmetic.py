@@ -116,6 +116,8 @@ def modulo(g: Builder, a: Value, b: Value, /, fmod: int) -> Value:
 
 # floats beyond it are even; of all whole numbers but 1, 0 and -1, such powers overflow
 MOST_EXPONENT = 2.0**24
+# exponents that int32 does not hold
+BEYOND = (INT64, np.dtype(np.uint32), np.dtype(np.uint64))
 
 
 def has_whole_power(x: Value, y: Value) -> bool:
@@ -152,6 +154,9 @@ def has_whole_power(x: Value, y: Value) -> bool:
         case(x=run([[-1, 1, 9]], np.int32), y=run([[-3], [2], [-2]], np.int32)),
         case(x=run([[-1, 1, 2, -(2**31)]], np.int32), y=run([[-(2**31)], [-1], [1]], np.int32)),
         case(x=run([[-1, 1, 2]], np.int32), y=np.array(-(2**31), np.int32)),
+        case(x=run([[-1, 1, 2]], np.int32), y=np.array(2**31, np.uint32)),
+        case(x=run([[-1, 1, 2]], np.int32), y=run([[2**31], [2**32 - 1], [3]], np.uint32)),
+        case(x=run([[-1, 1, 2]], np.int64), y=np.array([[2**40 + 1], [2**24 + 2]])),
         case(x=run([[-3, 2, 9]], np.int64), y=np.array(2, np.int64)),
         case(x=run([[-3, 2, 9]], np.int64), y=np.array([[11, 40, 5]], np.int64)),
         case(x=run([[-1, 1, -3, 2, 9]], np.int64), y=run([[-3], [5], [0], [16]], np.int64)),
@@ -204,14 +209,27 @@ def _whole_exponent(g: Builder, y: Value) -> Value:
 def _plain_power(g: Builder, x: Value, y: Value) -> Value:
     if not is_integer(x):
         return g.POW(x, converted(g, y, x.dtype))
-    if x.dtype != INT64 and y.dtype == INT64 and (y.const is None or (abs(y.const) > BITS).any()):
-        return g.cast(_long_power(g, g.cast(x, INT64), y), x.dtype)
+    if y.const is not None:
+        y = g.const(_near(y.const))
+    is_long = y.dtype in BEYOND and (y.const is None or (abs(y.const) > BITS).any())
+    if x.dtype != INT64 and is_long:
+        wide = [value if value.dtype == INT64 else g.cast(value, INT64) for value in (x, y)]
+        return g.cast(_long_power(g, *wide), x.dtype)
     exponent = converted(g, y, x.dtype)
     if x.dtype == INT64:
         return _long_power(g, x, exponent)
     if y.const is not None and (y.const >= 0).all():
         return g.POW(x, exponent)
     return _whole_power(g, x, exponent)
+
+
+def _near(exponents: np.ndarray) -> np.ndarray:
+    """Exponents of whole numbers; beyond the bound all that matters is whether they are odd."""
+    if exponents.dtype.kind == "u":
+        most = np.array(MOST_EXPONENT, exponents.dtype)
+        return np.where(exponents > most, most + exponents % 2, exponents)
+    near = np.clip(exponents.astype(np.int64), -int(MOST_EXPONENT), int(MOST_EXPONENT))
+    return np.where(near == exponents, exponents, near + exponents % 2).astype(exponents.dtype)
 
 
 def _long_power(g: Builder, x: Value, y: Value) -> Value:

@@ -179,6 +179,8 @@ def gemm(
     """Factors go into constant weights and biases; what does not fit there is multiplied and added."""
     rows = g.transpose(a, (1, 0)) if transA else a
     columns = g.transpose(b, (1, 0)) if transB else b
+    if rows.shape[1] != columns.shape[0]:
+        raise InvalidModel(f"{rows.type} by {columns.type}: the factors do not fit")
     bias = None if c is None or beta == 0 else scaled(g, c, beta)
     if is_integer(a):
         result = scaled(g, product(g, rows, columns), alpha)
