@@ -30,6 +30,7 @@ import rival as rivals
 import straightway
 from race import race_once
 from straightway.errors import StraightwayError
+from straightway.flow.borders import Border
 from straightway.flow.candidate import describe
 from straightway.run import litert, micro, ort, vela
 from straightway.run.process import Child
@@ -69,11 +70,15 @@ class File:
 
 @dataclass(slots=True, kw_only=True)
 class Model:
-    """All files of one model; `floats` (nodes by reason), `micro` and `vela` are about ours."""
+    """All files of one model; `floats` (nodes by reason), `inside`, `micro` and `vela` are about ours.
+
+    `inside` has the QUANTIZE and DEQUANTIZE that stand inside: op, what they are between, cause.
+    """
 
     name: str
     files: list[File]
     floats: dict[str, int] = field(default_factory=dict)
+    inside: list[dict[str, str]] = field(default_factory=list)
     micro: str = ""
     vela: str = ""
 
@@ -104,7 +109,20 @@ def own(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path) 
     found = straightway.quantize(model, made, calibration=lambda: iter(data), shapes=entry.shapes)
     (folder / "floats.json").write_text(json.dumps(dict(found.floats)))
     straightway.convert(made, folder / "own.tflite", verify=False)
+    left = inside(found.borders, describe(folder / "own.tflite").main)
+    (folder / "inside.json").write_text(json.dumps(left))
     return folder / "own.tflite"
+
+
+def inside(plan: Sequence[Border], main: Subgraph) -> list[dict[str, str]]:
+    """What the plan says of each conversion inside; raises ValueError where the file has others."""
+    wanted = inner_borders(main)
+    listed = [one for one in plan if one.operator in wanted]
+    if sorted(one.operator for one in listed) != wanted:
+        raise ValueError(
+            f"the file has conversions {wanted} inside, the plan {[o.operator for o in listed]}"
+        )
+    return [{"op": one.op, "between": one.between, "cause": one.cause} for one in listed]
 
 
 def same(model: Path, entry: corpus.Entry, data: Sequence[Arrays], folder: Path) -> Path:
@@ -261,7 +279,7 @@ def examine(file: File, path: Path, child: Child, data: Sequence[Arrays], want: 
         outputs = [real(a, main.tensors[i]) for a, i in zip(ran.outputs, main.outputs, strict=True)]
         got += matched(outputs, want[len(got) : len(got) + len(outputs)])
     file.sqnr_db = sqnr_db(want, got)
-    file.ops, file.borders = len(ran.ops), inner_borders(main)
+    file.ops, file.borders = len(ran.ops), len(inner_borders(main))
     file.hybrid_ops = sum(_is_hybrid(op, main) for op in main.operators)
     file.float_ops = sum(_is_float(op, main) for op in main.operators) - file.hybrid_ops
     file.path = str(path)
@@ -282,14 +300,15 @@ def _is_hybrid(op: OperatorEntry, main: Subgraph) -> bool:
     return _is_float(op, main) and op.kind in PRODUCTS and np.dtype(np.int8) in weights
 
 
-def inner_borders(main: Subgraph) -> int:
-    """QUANTIZE and DEQUANTIZE ops that stand neither at an input nor at an output."""
-    return sum(
-        op.kind in BORDERS
+def inner_borders(main: Subgraph) -> list[int]:
+    """QUANTIZE and DEQUANTIZE ops that stand neither at an input nor at an output, by index."""
+    return [
+        index
+        for index, op in enumerate(main.operators)
+        if op.kind in BORDERS
         and not set(op.inputs) & set(main.inputs)
         and not set(op.outputs) & set(main.outputs)
-        for op in main.operators
-    )
+    ]
 
 
 def matched(outputs: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -335,6 +354,7 @@ def measure(entry: corpus.Entry, model: Path, options: argparse.Namespace, folde
             devices(result, paths[OURS], child, data)
             reasons = json.loads((folder / "floats.json").read_text())
             result.floats = dict(Counter(reasons.values()))
+            result.inside = json.loads((folder / "inside.json").read_text())
     result.files = [one for one in result.files if NO_FLOATS not in one.note]
     return result
 

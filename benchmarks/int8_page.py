@@ -71,6 +71,7 @@ def write(models: Sequence[Mapping[str, Any]], samples: int) -> None:
         for why, count in model["floats"].items()
     ]
     parts.append(markdown(("model", "nodes", "reason"), reasons))
+    parts += left_inside(models)
     if TASKS.exists():
         found = json.loads(TASKS.read_text())
         parts += [
@@ -85,6 +86,19 @@ def write(models: Sequence[Mapping[str, Any]], samples: int) -> None:
                 f"{spent['peak_bytes'] / 2**20:.0f} MB at most.\n"
             )
     PAGE.write_text("\n".join(parts).rstrip() + "\n")
+
+
+def left_inside(models: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each QUANTIZE and DEQUANTIZE inside our files, as the plan lists it: between what, and its cause."""
+    rows = [
+        (model["name"], one["op"], one["between"], one["cause"])
+        for model in models
+        for one in model["inside"]
+    ]
+    return [
+        "\n## QUANTIZE and DEQUANTIZE left inside, and why\n",
+        markdown(("model", "operator", "between", "cause"), rows) if rows else "None.\n",
+    ]
 
 
 def _rows(model: Mapping[str, Any]) -> list[tuple[str, ...]]:
