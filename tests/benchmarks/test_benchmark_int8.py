@@ -11,20 +11,22 @@ import straightway
 from straightway.flow.candidate import describe
 
 
-def three_products(path):
-    """Three convolutions in a row."""
+def products(path):
+    """Three convolutions, a sigmoid, three more."""
     rng = np.random.default_rng(0)
     weights = [
-        numpy_helper.from_array(rng.normal(0, 0.3, (8, 8, 3, 3)).astype(np.float32), f"w{k}")
-        for k in range(3)
+        numpy_helper.from_array(rng.normal(0, 0.2, (8, 8, 3, 3)).astype(np.float32), f"w{k}")
+        for k in range(7)
     ]
     nodes = [
-        helper.make_node("Conv", [f"v{k}", f"w{k}"], [f"v{k + 1}"], name=f"conv{k}")
-        for k in range(3)
+        helper.make_node("Sigmoid", ["v3"], ["v4"], name="gate")
+        if k == 3
+        else helper.make_node("Conv", [f"v{k}", f"w{k}"], [f"v{k + 1}"], name=f"conv{k}")
+        for k in range(7)
     ]
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (("v0", (1, 8, 32, 32)), ("v3", (1, 8, 26, 26)))
+        for name, shape in (("v0", (1, 8, 32, 32)), ("v7", (1, 8, 20, 20)))
     ]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
@@ -32,17 +34,17 @@ def three_products(path):
 
 
 def test_conversions_inside_are_listed_with_their_cause(tmp_path):
-    path = three_products(tmp_path / "m.onnx")
-    found = straightway.quantize(path, tmp_path / "q.onnx", random=2, keep_float=["conv1"])
+    path = products(tmp_path / "m.onnx")
+    found = straightway.quantize(path, tmp_path / "q.onnx", random=2, keep_float=["gate"])
     straightway.convert(tmp_path / "q.onnx", tmp_path / "q.tflite", verify=False)
     main = describe(tmp_path / "q.tflite").main
     left = int8.inside(found.borders, main)
-    assert [one["op"] for one in left] == ["DEQUANTIZE", "QUANTIZE"]
+    assert "QUANTIZE" in {one["op"] for one in left}
     assert all("the request keeps it in floats" in one["cause"] for one in left)
-    page = "\n".join(int8_page.left_inside([{"name": "three", "inside": left}]))
+    page = "\n".join(int8_page.left_inside([{"name": "products", "inside": left}]))
     assert all(one["cause"] in page and one["between"] in page for one in left)
     with pytest.raises(ValueError, match="the plan"):
-        int8.inside([one for one in found.borders if one.op == "QUANTIZE"], main)
+        int8.inside([], main)
 
 
 def test_a_page_without_conversions_says_so():
