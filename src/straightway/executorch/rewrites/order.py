@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from straightway.errors import InvalidRequest
 
 # Without these the numbers are wrong, or there is no program.
-ALWAYS = ("softmax-axis", "half-layer-norm", "prelu", "unbatched-pool")
+ALWAYS = ("softmax-axis", "half-layer-norm", "prelu", "unbatched-pool", "greatest")
 # Without these programs of 8-bit integers fail.
 INTEGERS = ("own-weights",)
 HELPFUL = (
