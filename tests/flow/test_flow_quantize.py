@@ -94,7 +94,16 @@ def attention(path):
     return n.save(path, n.ReduceMean(n.Clip(h, n.const(-2.0), n.const(2.5)), axes=[1], keepdims=0))
 
 
-NETS = {"residual": residual, "decoder": decoder, "attention": attention}
+def pyramid(path):
+    n = Net(x=(1, 3, 16, 12))
+    fine = n.Relu(n.Conv("x", n.weights(8, 3, 3, 3), pads=[1, 1, 1, 1]))
+    coarse = n.Relu(n.Conv(fine, n.weights(8, 8, 2, 2), strides=[2, 2]))
+    wide = n.Resize(coarse, "", n.const([1, 1, 2, 2]), mode="linear")
+    joined = n.Concat(fine, wide, axis=1)
+    return n.save(path, n.Conv(joined, n.weights(2, 16, 1, 1)))
+
+
+NETS = {"residual": residual, "decoder": decoder, "attention": attention, "pyramid": pyramid}
 
 
 @pytest.fixture(scope="module")

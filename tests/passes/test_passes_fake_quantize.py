@@ -12,10 +12,12 @@ from straightway.passes.fake_quantize import scales_of
 S = np.array(0.05, np.float32)
 
 
-def spelled(body, **numbers):
+def spelled(body, tolerance=1e-5, **numbers):
     constants = {name: np.array(value, np.float32) for name, value in numbers.items()}
     feeds = [np.linspace(-9.01, 9.03, 4096, dtype=np.float32).reshape(1, 4096)]
-    return check(f"(float[1,4096] x) => (y) {{ {body} }}", feeds=feeds, s=S, **constants)
+    return check(
+        f"(float[1,4096] x) => (y) {{ {body} }}", feeds=feeds, tolerance=tolerance, s=S, **constants
+    )
 
 
 FULL = "a = Div(x, s) b = Round(a) c = Add(b, z) d = Clip(c, lo, hi) e = Sub(d, z) y = Mul(e, s)"
@@ -30,6 +32,11 @@ PAIR = ["QuantizeLinear", "DequantizeLinear"]
         (FULL, {"z": 100, "lo": 0, "hi": 255}, 1),
         (FULL, {"z": 0, "lo": -127, "hi": 127}, 2),
         (FULL, {"z": 3, "lo": -8, "hi": 7}, 2),
+        (
+            FULL.replace("Clip(c, lo, hi)", "Max(c, lo) f = Min(d, hi)").replace("Sub(d", "Sub(f"),
+            {"z": 3, "lo": 0, "hi": 255},
+            1,
+        ),
         (BEFORE, {"lo": 0, "hi": 255}, 1),
         (BEFORE, {"lo": -128, "hi": 127}, 1),
         (BEFORE, {"lo": -7, "hi": 7}, 2),
@@ -58,6 +65,22 @@ def test_a_rounding_is_named(body, numbers, pairs):
 )
 def test_what_is_none_stays(body, numbers):
     assert "QuantizeLinear" not in names(spelled(body, **numbers))
+
+
+@pytest.mark.parametrize("zero", [2, 131])
+def test_the_zero_point_may_come_before(zero):
+    """Halves then go to the other even number where it is odd: one quantum."""
+    body = (
+        "a = Div(x, s) b = Add(a, z) c = Round(b) d = Clip(c, lo, hi) e = Sub(d, z) y = Mul(e, s)"
+    )
+    assert names(spelled(body, tolerance=S * 1.01, z=zero, lo=0, hi=255)) == PAIR
+
+
+def test_a_shift_that_is_no_whole_number_stays():
+    body = (
+        "a = Div(x, s) b = Add(a, z) c = Round(b) d = Clip(c, lo, hi) e = Sub(d, z) y = Mul(e, s)"
+    )
+    assert "QuantizeLinear" not in names(spelled(body, z=0.25, lo=0, hi=255))
 
 
 def test_a_value_inside_that_others_read_stays():

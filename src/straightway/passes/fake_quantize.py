@@ -70,12 +70,15 @@ def run(graph: Graph) -> list[Remark]:
 def _rounding(node: Node) -> Rounding | None:
     """From what is divided by a scale to the product with it."""
     (divided,) = node.operands()
-    begin = divided.producer
+    begin, shift = divided.producer, 0.0
+    if begin is not None and is_onnx(begin, "Add", "Sub"):
+        divided, shift = _shifted(begin)
+        begin = divided.producer
     ratio = None if begin is None else _factor(begin, divided)
-    if begin is None or ratio is None or divided.dtype != FLOAT32 or not divided.uses:
+    if ratio is None or divided.dtype != FLOAT32 or shift != round(shift):
         return None
     x, inverse = ratio
-    steps = _steps(node)
+    steps = _steps(node, shift)
     if steps is None:
         return None
     last, before, limits, after = steps
@@ -83,6 +86,8 @@ def _rounding(node: Node) -> Rounding | None:
     if back is None or before + after or abs(back[1] * inverse - 1) > SAME:
         return None
     least, most = (limit - before for limit in limits)
+    if not np.isfinite([least, most]).all():
+        return None
     scale = back[1] if is_onnx(last, "Mul") else 1 / inverse
     is_known = x.type is not None and x.shape == last.outputs[0].known_type.shape
     if not (is_known and scale > 0 and least <= 0 <= most and most - least <= MOST - LEAST):
@@ -90,15 +95,24 @@ def _rounding(node: Node) -> Rounding | None:
     return Rounding(x=x, scale=scale, least=int(least), most=int(most), last=last)
 
 
-def _steps(node: Node) -> tuple[Node, float, tuple[float, float], float] | None:
+def _shifted(node: Node) -> tuple[Value, float]:
+    """What a whole number is added to before the rounding, and the number; half of one where there is none."""
+    number = _added(node)
+    x = node.operands()[0] if node.operands()[1].const is not None else node.operands()[1]
+    return x, 0.5 if number is None else number
+
+
+def _steps(node: Node, shift: float) -> tuple[Node, float, tuple[float, float], float] | None:
     """After a Round: the node that multiplies, what is added before a Clip, its limits, what after it."""
-    added = [0.0, 0.0]
+    added = [shift, 0.0]
     limits = None
     for user in _users(node):
-        if is_onnx(user, "Clip") and limits is None:
-            limits = _limits(user)
-            if limits is None:
+        if is_onnx(user, "Clip", "Max", "Min"):
+            found = _limits(user)
+            if found is None or (limits is not None and is_onnx(user, "Clip")):
                 return None
+            low, high = limits or (-np.inf, np.inf)
+            limits = (max(low, found[0]), min(high, found[1]))
         elif is_onnx(user, "Add", "Sub"):
             number = _added(user)
             if number is None or number != round(number):
@@ -125,7 +139,12 @@ def _number(value: Value | None) -> float | None:
 
 
 def _limits(node: Node) -> tuple[float, float] | None:
-    """Between which whole numbers a Clip keeps its operand."""
+    """Between which whole numbers a Clip, a Max or a Min keeps its operand."""
+    if is_onnx(node, "Max", "Min"):
+        numbers = [n for n in map(_number, node.operands()) if n is not None and n == round(n)]
+        if len(numbers) != 1 or len(node.operands()) != len(numbers) + 1:
+            return None
+        return (numbers[0], np.inf) if is_onnx(node, "Max") else (-np.inf, numbers[0])
     values = [argument(node, name) for name in ("min", "max")]
     if any(np.size(value) != 1 or value is None for value in values):
         return None

@@ -13,8 +13,8 @@ from straightway.quant.scheme import INT8, Scheme
 
 
 def is_plain(node: Node) -> bool:
-    """Whether every window is full."""
-    return bool(node.attrs["padding"] == "VALID")
+    """Whether it is a pool and every window is full."""
+    return node.op.name == "AVERAGE_POOL_2D" and bool(node.attrs["padding"] == "VALID")
 
 
 def respell(graph: Graph, node: Node) -> str:
