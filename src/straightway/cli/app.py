@@ -2,15 +2,17 @@
 
 import json
 import math
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
+from rich.table import Column, Table
 from rich.text import Text
 
 from straightway import __version__
@@ -156,6 +158,8 @@ def _add(found: dict[str, T], option: str, name: str, given: T) -> None:
 
 
 LONGEST_LINE = 2000
+WIDEST_TABLE = 200
+NARROW = 110
 
 
 def legible(text: str) -> str:
@@ -169,8 +173,29 @@ def progress_console() -> Console:
 
 
 def result_console() -> Console:
-    """Where results go; names of a model are not taken for markup."""
-    return Console(markup=False, highlight=False, emoji=False)
+    """Where results go; names of a model are not taken for markup.
+
+    A file or a pipe has no width: tables are as wide there as what they hold, up to a limit.
+    """
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDEST_TABLE
+    return console
+
+
+def table_for(console: Console, wanted: Sequence[str], spared: Sequence[str] = ()) -> Table:
+    """A table of these columns, whole words or not; a narrow console is spared some.
+
+    Rows are to be added by `add_named`.
+    """
+    narrow = console.width < NARROW
+    columns = [name for name in wanted if not (narrow and name in spared)]
+    return Table(*(Column(name, overflow="fold") for name in columns))
+
+
+def add_named(table: Table, row: Mapping[str, str]) -> None:
+    """Add the cells of the columns that a table has."""
+    table.add_row(*(row[str(column.header)] for column in table.columns))
 
 
 def print_lines(*lines: str) -> None:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from straightway.cli.app import (
     Json,
+    add_named,
     app,
     errors,
     print_json,
@@ -16,6 +17,7 @@ from straightway.cli.app import (
     progress,
     remark_data,
     result_console,
+    table_for,
 )
 from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
 from straightway.errors import InvalidRequest
@@ -164,16 +166,18 @@ def outside(done: Any) -> Table | None:
             rows.setdefault((op.target, op.reason), []).append(op.source)
     if not rows:
         return None
-    table = Table("not delegated", "count", "why", "in the model", "line")
+    columns = ("not delegated", "count", "why", "in the model", "line")
+    table = table_for(result_console(), columns, ("in the model",))
     for (target, reason), sources in rows.items():
         lines = [f"{Path(one.file).name}:{one.line}" if one.file else "" for one in sources]
-        table.add_row(
+        row = (
             printable(target),
             str(len(sources)),
             printable(reason),
             _first(printable(one.module) for one in sources),
             _first(lines),
         )
+        add_named(table, dict(zip(columns, row, strict=True)))
     return table
 
 

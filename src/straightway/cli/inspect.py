@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from straightway.cli.app import (
     Dims,
     Json,
     Shapes,
     Target,
+    add_named,
     app,
     errors,
     print_json,
@@ -20,6 +20,7 @@ from straightway.cli.app import (
     remark_data,
     request,
     result_console,
+    table_for,
 )
 from straightway.report.quantity import printable
 
@@ -66,7 +67,8 @@ def command(
             }
         )
     else:
-        table = Table("node", "operator", "becomes", "stored as", "exact", "remark")
+        columns = ("node", "operator", "becomes", "stored as", "exact", "remark")
+        table = table_for(result_console(), columns, ("stored as", "exact"))
         for fate in found.fates:
             cells = (
                 fate.node,
@@ -76,7 +78,7 @@ def command(
                 EXACT[fate.exact],
                 _remark(fate),
             )
-            table.add_row(*map(printable, cells))
+            add_named(table, dict(zip(columns, map(printable, cells), strict=True)))
         result_console().print(table)
         if found.causes:
             print_lines(found.causes)

@@ -12,6 +12,7 @@ from straightway.cli.app import (
     Inputs,
     Json,
     Shapes,
+    add_named,
     app,
     at_least_one,
     errors,
@@ -19,6 +20,7 @@ from straightway.cli.app import (
     progress,
     request,
     result_console,
+    table_for,
 )
 from straightway.cli.compare import show_difference
 from straightway.errors import InvalidRequest
@@ -169,7 +171,8 @@ def operator_table(trace: Any, count: int) -> Table:
     """The events that took longest; with the model's line where the trace has it."""
     sourced = any(op.file for op in trace.ops)
     columns = ["operator", "kernel", "place", "category", "time µs", "share"]
-    table = Table(*columns, *(["in the model"] if sourced else []))
+    columns += ["in the model"] if sourced else []
+    table = table_for(result_console(), columns, ("kernel", "place"))
     for event in sorted(trace.events, key=lambda e: -e.median_ns)[:count]:
         share = event.median_ns / trace.median_ns if trace.median_ns else 0.0
         where = "" if event.op_index is None else f"#{event.op_index} "
@@ -183,7 +186,7 @@ def operator_table(trace: Any, count: int) -> Table:
         ]
         if sourced:
             row.append(printable(line_of(trace, event)))
-        table.add_row(*row)
+        add_named(table, dict(zip(columns, row, strict=True)))
     return table
 
 
