@@ -123,10 +123,11 @@ def _rearranged(
 
 REWRITE = Rewrite(
     name=_NAME,
-    title="pads, flips and gathers of known places as slices",
+    title="pads, flips, rolls and gathers of known places as slices",
     advice=(
-        "write torch.cat([x[..., 1:2], x, x[..., -2:-1]], -1) in place of a reflecting pad, and slices "
-        "in place of an index by a list"
+        "write what moves alone as slices that torch.cat joins: for x.roll(1, -1) torch.cat([x[..., -1:], "
+        "x[..., :-1]], -1), for a reflecting pad of 1 torch.cat([x[..., 1:2], x, x[..., -2:-1]], -1), for an "
+        "index by a list a slice for each run"
     ),
     safety="exact",
     apply=_apply,
