@@ -378,3 +378,23 @@ def test_greatest_numbers_without_their_dimension_can_be_lowered():
     done = lower_model(made("greatest", torch_models.greatest), Recipe())
     with Child() as child:
         assert compared(child, done, "fp32").equal
+
+
+class TwoTables(torch.nn.Module):
+    """Ids of two tables in one tensor, so that not all of them may be exchanged."""
+
+    def __init__(self):
+        super().__init__()
+        self.few, self.many = torch.nn.Embedding(3, 4), torch.nn.Embedding(900, 4)
+
+    def forward(self, x):
+        return self.few(x[0]) + self.many(x[1])
+
+
+def test_inputs_that_the_model_does_not_take_are_not_compared():
+    ids = torch.stack((torch.arange(6) % 3, torch.arange(894, 900)))
+    done = lower_model(made("tables", lambda: (TwoTables().eval(), (ids,))), Recipe())
+    with Child() as child:
+        numbers = compared(child, done, "fp32")
+    assert numbers.equal
+    assert numbers.inputs == 1
