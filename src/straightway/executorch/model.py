@@ -145,6 +145,13 @@ def made(name: str, factory: Any) -> Model:
         raise InvalidRequest(
             f"{name}: an input is a {type(odd).__name__}; give tensors (torch.from_numpy) or numbers"
         )
+    sparse = [
+        one for one in inputs if isinstance(one, torch.Tensor) and one.layout != torch.strided
+    ]
+    if sparse:
+        raise InvalidRequest(
+            f"{name}: an input is a tensor of layout {sparse[0].layout}; ExecuTorch takes strided ones"
+        )
     if len(parts) == 3 and not isinstance(parts[2], (tuple, list, dict, type(None))):
         raise InvalidRequest(f"{name}: the third part says what dimensions are open.\n{EXAMPLE}")
     training = [place or "the model" for place, part in module.named_modules() if part.training]
