@@ -247,12 +247,23 @@ def test_no_inputs_are_made_where_nothing_is_compared(tmp_path):
     assert not translate_open(path, declared, Options(compares=False)).sets
 
 
-def test_places_that_meet_at_one_size_only_are_not_left_open(tmp_path):
+@pytest.mark.parametrize("reduction", ["none", "max"])
+@pytest.mark.parametrize("op", ["ScatterND", "ScatterElements"])
+def test_places_that_meet_at_one_size_only_are_not_left_open(op, reduction, tmp_path):
     """The first row and the last are the same row where there is but one."""
-    nodes = [helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="max")]
-    constants = {"i": np.array([[0], [-1]]), "u": floats(2, 3)}
+    nodes = [helper.make_node(op, ["x", "i", "u"], ["y"], reduction=reduction)]
+    indices = np.array([[0], [-1]]).repeat(1 if op == "ScatterND" else 3, axis=1)
+    constants = {"i": indices, "u": floats(2, 3)}
     path = save(tmp_path / "m.onnx", nodes, {"x": ["M", 3]}, ["y"], constants)
     with pytest.raises(straightway.Unsupported, match="can't stay open"):
         straightway.convert(path)
-    assert straightway.convert(path, dims={"M": 1}).verification.equal
     assert straightway.convert(path, dims={"M": 4}).verification.equal
+    if reduction == "max":
+        assert straightway.convert(path, dims={"M": 1}).verification.equal
+
+
+def test_places_along_a_fixed_dimension_leave_the_others_open(tmp_path):
+    nodes = [helper.make_node("ScatterND", ["x", "i", "u"], ["y"])]
+    constants = {"i": np.array([[0, 1], [1, -1]]), "u": floats(2)}
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["M", 3]}, ["y"], constants)
+    assert straightway.convert(path).verification.equal

@@ -412,3 +412,19 @@ def test_constant_indices_out_of_range_are_a_fault_of_the_model():
 
 def test_random_operators_have_no_evaluator():
     assert not RANDOM & EVALUATORS.keys()
+
+
+@pytest.mark.parametrize(
+    ("call", "axis"),
+    [
+        ("LogSoftmax<axis={}>(x)", 2),
+        ("Flatten<axis={}>(x)", 3),
+        ("GatherElements<axis={}>(x, i)", 2),
+    ],
+)
+@pytest.mark.parametrize("far", [0, 2**31 - 9])
+def test_an_axis_beyond_the_rank_is_a_fault_of_the_model(call, axis, far):
+    arrays = {"x": np.ones((2, 3), np.float32), "i": np.zeros((2, 3), np.int64)}
+    graph = graph_of(f"() => (y) {{ y = {call.format(axis + far)} }}", 11, **arrays)
+    with pytest.raises(InvalidModel, match=r"axis|fit"):
+        fold.run(graph)

@@ -150,6 +150,10 @@ def attention(  # noqa: PLR0917 - the signature is the schema
 
     Several query heads that share a key head are rows of one product.
     """
+    if nonpad_kv_seqlen is not None and nonpad_kv_seqlen.shape != q.shape[:1]:
+        raise InvalidModel(
+            f"nonpad_kv_seqlen has a number for each example of {q.type}; got {nonpad_kv_seqlen.type}"
+        )
     query = heads(g, q, q_num_heads)
     key, value = (heads(g, x, kv_num_heads) for x in (k, v))
     _check_alike(query, key, value)

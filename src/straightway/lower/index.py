@@ -202,8 +202,10 @@ def scatter_nd(
     places = row_places(g, indices, data.shape, 0)
     count = math.prod(places.shape)
     new = g.reshape(updates, (count, *inner))
+    numbers = np.zeros((1, depth)) if indices.const is None else indices.const
+    may_repeat = any(mixed(numbers[..., dim]) for dim in range(depth) if dim in g.open_dims)
     found = scatter_rows(
-        g, rows, g.reshape(places, (count,)), new, reduction, may_repeat=mixed(indices)
+        g, rows, g.reshape(places, (count,)), new, reduction, may_repeat=may_repeat
     )
     return g.reshape(found, data.shape)
 
@@ -250,22 +252,27 @@ for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
         places = g.reshape(flat_places(g, indices, data.shape, counted(axis, data.rank)), (count,))
         if reduction == "none" and indices.shape[axis] > data.shape[axis]:
             raise NotYet("places come twice, and no one defines which number stays")
-        found = scatter_rows(
-            g, flat, places, g.reshape(updates, (count,)), reduction, may_repeat=mixed(indices)
-        )
+        is_open = indices.const is not None and counted(axis, data.rank) in g.open_dims
+        may_repeat = is_open and mixed(np.asarray(indices.const))
+        new = g.reshape(updates, (count,))
+        found = scatter_rows(g, flat, places, new, reduction, may_repeat=may_repeat)
         return g.reshape(found, data.shape)
 
 
-def mixed(indices: Value) -> bool:
-    """Whether some count from the beginning and some from the end: at another size these may be the same."""
-    found = indices.const
-    return found is not None and bool((found < 0).any() and (found >= 0).any())
+def mixed(indices: np.ndarray) -> bool:
+    """Whether some count from the beginning and some from the end: at some size these are the same."""
+    return bool((indices < 0).any() and (indices >= 0).any())
 
 
 def scatter_rows(
     g: Builder, rows: Value, places: Value, new: Value, reduction: str, *, may_repeat: bool
 ) -> Value:
     """Put `new[k]` at row `places[k]`, or combine it with what is there."""
+    if may_repeat and reduction == "none":
+        raise NotYet(
+            "places counted from both ends are the same at some size, and no one defines which number stays",
+            remedy="--dim or --shape fixes the sizes",
+        )
     if reduction == "none":
         return replace_rows(g, rows, places, new)
     if reduction == "add":

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
@@ -66,6 +67,7 @@ def ints(*numbers: int) -> np.ndarray:
     refuses=[
         case(data=(2, 3), pads=ints(0, 0, 0, 1), mode="mirror"),
         case(data=(2, 0), pads=ints(0, 1, 0, 1), mode="edge"),
+        case(data=(2, 1), pads=ints(0, 3, 0, -2)),
     ],
 )
 def pad(
@@ -110,11 +112,15 @@ def _padded(
 def _cropped(g: Builder, x: Value, pairs: Pairs) -> Value:
     begin = [max(-before, 0) for before, _ in pairs]
     size = [d - b - max(-after, 0) for d, b, (_, after) in zip(x.shape, begin, pairs, strict=True)]
+    if min(size, default=0) < 0:
+        raise NotYet(f"more is cut off than there is, of {x.type} by {pairs}")
     return crop(g, x, begin, size)
 
 
 def _filled(g: Builder, x: Value, pairs: Pairs, fill: Value | float) -> Value:
     """Put a number around; it may come at run time."""
+    if isinstance(fill, Value) and fill.known_type.size != 1:
+        raise InvalidModel(f"one number is put around; got {fill.type}")
     if isinstance(fill, Value) and fill.const is not None:
         fill = fill.const.reshape(-1)[0].item()
     if x.rank <= ROWS["PAD"].max_rank:

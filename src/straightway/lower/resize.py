@@ -42,7 +42,11 @@ class Extent:
 
     def fits(self, x: Value, roi: np.ndarray) -> bool:
         """Whether `roi` has a start and an end for each axis."""
-        return roi.size == 2 * (len(self.axes) or x.rank) and bool(np.isfinite(roi).all())
+        return (
+            roi.ndim == 1
+            and roi.size == 2 * (len(self.axes) or x.rank)
+            and bool(np.isfinite(roi).all())
+        )
 
     def stretches(
         self,

@@ -24,8 +24,10 @@ BEFORE_LAST = Ints([-2])
 def response(count: int, length: int, *, inverse: bool, onesided: bool) -> np.ndarray:
     """What a transform of `length` points makes of each of `count` real and imaginary units.
 
-    [2 (real, imaginary unit), count, points that come out], complex.
+    [2 (real, imaginary unit), count, points that come out], complex. Raises InvalidModel without points.
     """
+    if length < 1:
+        raise InvalidModel(f"a transform has at least one point; got {length}")
     ones = np.eye(count, max(length, 1))  # what is behind the length is cut off
     units = np.stack([ones, 1j * ones])
     if inverse:

@@ -21,6 +21,7 @@ FIXED: dict[str, np.dtype] = {
     "tensor(float)": np.dtype(np.float32),
     "tensor(int64)": np.dtype(np.int64),
 }
+REGRESSORS = ("LinearRegressor", "SVMRegressor", "TreeEnsembleRegressor")
 
 
 class Evaluator:
@@ -30,6 +31,7 @@ class Evaluator:
         """Read the file with its external data. Raises what onnx and numpy raise."""
         model = onnx.load(str(path))
         _check(model.graph)
+        _give_floats(model.graph)
         opsets = [one.version for one in model.opset_import if one.domain in ("", "ai.onnx")]
         if opsets and opsets[0] < OLDEST_EVALUATED:
             model = _brought_up(model)
@@ -79,6 +81,23 @@ def _kinds(model: onnx.ModelProto) -> dict[str, np.dtype]:
             if output.type_str in FIXED:
                 found[name] = FIXED[output.type_str]
     return found
+
+
+def _give_floats(graph: onnx.GraphProto) -> None:
+    """Cast what regressors are given: their results are float32 by the standard.
+
+    The evaluator computes them, and the weights themselves, in the type of what they are given, which may
+    be whole numbers (onnx/reference/ops/aionnxml/op_linear_regressor.py at v1.23).
+    """
+    nodes = [*graph.node]
+    del graph.node[:]
+    for place, node in enumerate(nodes):
+        if node.op_type in REGRESSORS and node.domain == "ai.onnx.ml" and node.input:
+            name = f"{node.input[0]}/float{place}"
+            cast = onnx.helper.make_node("Cast", [node.input[0]], [name], to=onnx.TensorProto.FLOAT)
+            graph.node.append(cast)
+            node.input[0] = name
+        graph.node.append(node)
 
 
 def _check_old(graph: onnx.GraphProto) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from straightway.passes.evaluator import Result, Table, UnfoldableError
 
@@ -25,7 +26,7 @@ def gather(x: np.ndarray, indices: np.ndarray, /, *, axis: int) -> Result:
 def _along(indices: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
     """The places that `indices` name: their own place, but for one axis."""
     grid: tuple[np.ndarray, ...] = np.indices(indices.shape, sparse=True)
-    axis %= indices.ndim
+    axis = normalize_axis_index(axis, indices.ndim)
     return (*grid[:axis], indices, *grid[axis + 1 :])
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from straightway.passes.arguments import integers
 from straightway.passes.evaluator import Call, Result, Table, UnfoldableError
@@ -24,7 +25,7 @@ def reshape(x: np.ndarray, /, *, shape: Numbers, allowzero: int = 0) -> Result:
 @TABLE.evaluates("Flatten")
 def flatten(x: np.ndarray, /, *, axis: int) -> Result:
     """To two dimensions."""
-    axis = axis + x.ndim if axis < 0 else axis
+    axis = axis if axis == x.ndim else normalize_axis_index(axis, x.ndim)
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
