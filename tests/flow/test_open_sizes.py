@@ -267,3 +267,20 @@ def test_places_along_a_fixed_dimension_leave_the_others_open(tmp_path):
     constants = {"i": np.array([[0, 1], [1, -1]]), "u": floats(2)}
     path = save(tmp_path / "m.onnx", nodes, {"x": ["M", 3]}, ["y"], constants)
     assert straightway.convert(path).verification.equal
+
+
+def resized(path, **attrs):
+    nodes = [helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], **attrs)]
+    sizes = {"sizes": np.array([1, 3, 24, 24])}
+    return save(path, nodes, {"x": [1, 3, "H", "W"]}, ["y"], sizes)
+
+
+def test_any_size_becomes_one_by_interpolation(tmp_path):
+    done = straightway.convert(resized(tmp_path / "m.onnx", mode="linear"))
+    assert done.sizes == {"H": 224, "W": 224}
+
+
+def test_neighbours_that_tflite_rounds_otherwise_at_some_size_are_refused(tmp_path):
+    """Half-way between two, ONNX takes the first, TFLite the second."""
+    with pytest.raises(straightway.Unsupported, match="can't stay open"):
+        straightway.convert(resized(tmp_path / "m.onnx", mode="nearest"))

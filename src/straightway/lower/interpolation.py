@@ -23,12 +23,16 @@ MOST_WEIGHTS = 2**26
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """One axis: from `size` to `out` elements, by the model's scale; `region` is its part of `roi`."""
+    """One axis: from `size` to `out` elements, by the model's scale; `region` is its part of `roi`.
+
+    `is_given`: the model says the result's size, whatever the operand's is.
+    """
 
     size: int
     out: int
     scale: float
     region: tuple[float, float] = (0.0, 1.0)
+    is_given: bool = False
 
     @property
     def unrounded(self) -> float:

@@ -29,6 +29,8 @@ from straightway.lower.selection import take
 SAME_WEIGHT = 1e-4
 # An operand that is not given.
 NOTHING = np.zeros(0, np.float32).view(Const)
+# An open dimension that becomes a given size: of how many the rounding is tried.
+MOST_SIZES = 100
 Stretches = tuple[Stretch, ...]
 
 
@@ -75,7 +77,9 @@ class Extent:
                 regions[a] = float(roi.const[k]), float(roi.const[k + len(named)])
         sides = zip(x.shape, out.dims, factors, regions, strict=True)
         return tuple(
-            Stretch(size=size, out=wide, scale=float(factor), region=region)
+            Stretch(
+                size=size, out=wide, scale=float(factor), region=region, is_given=not scales.size
+            )
             for size, wide, factor, region in sides
         )
 
@@ -312,7 +316,16 @@ def by_tflite(
     nearest = how.mode == "nearest"
     options = NEAREST_CENTERS if nearest else BILINEAR_CENTERS
     test = picks_same if nearest else weighs_same
-    fitting = next((c for c in options if all(test(c, how, s) for s in axes[2:])), None)
+
+    def fits(centers: Centers, dim: int) -> bool:
+        one = axes[dim]
+        others = (
+            replace(one, size=size, scale=one.out / size)
+            for size in (range(1, MOST_SIZES) if one.is_given and dim in g.open_dims else ())
+        )
+        return all(test(centers, how, axis) for axis in (one, *others))
+
+    fitting = next((c for c in options if all(fits(c, d) for d in range(2, x.rank))), None)
     if fitting is None:
         return None
     name = "RESIZE_NEAREST_NEIGHBOR" if nearest else "RESIZE_BILINEAR"
