@@ -99,9 +99,12 @@ def test_times_add_up_to_the_whole(done):
     assert all(row.time_ns is not None for row in view.operators if row.origins)
     shares = [category.share for category in view.categories]
     assert sum(shares) == pytest.approx(1, abs=0.02)
-    assert "unaccounted" in {category.name for category in view.categories}
+    # operators are timed in other runs than the whole: of some tens of µs they may seem to take more
+    trace = done.measurement.trace
+    names = {category.name for category in view.categories}
+    assert ("unaccounted" in names) == (trace.operator_ns < trace.median_ns)
     named = sum(row.time_ns for row in view.operators if row.origins and row.time_ns)
-    assert named > 0.8 * done.measurement.trace.operator_ns
+    assert named > 0.8 * trace.operator_ns
 
 
 def test_the_plan_names_every_conversion_with_its_op(done):

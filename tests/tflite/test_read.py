@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from row_samples import SAMPLES
 from row_samples.sample import write_down
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, InvalidRequest
 from straightway.ir import Graph, Node, Op, Quant, Value, edit, tensor_type
 from straightway.tflite.read import IDENTIFIER, describe, read
 from straightway.tflite.write import write
@@ -181,7 +181,7 @@ def test_what_is_no_model(data, tmp_path):
 
 
 def test_a_directory_is_no_model(tmp_path):
-    with pytest.raises(InvalidModel, match="directory"):
+    with pytest.raises(InvalidRequest, match="directory"):
         read(tmp_path)
 
 
