@@ -188,6 +188,13 @@ def test_nothing_is_divided_by_zero(name, operands, tmp_path):
     assert found.max() > 50
 
 
+def test_powers_of_the_least_number_do_not_overflow(tmp_path):
+    least = numpy_helper.from_array(np.array(-(2**31), np.int32), "least")
+    proto = model([node("Pow", "least x", "y")], [tensor("x", [40], I32)], [tensor("y", None, I32)])
+    proto.graph.initializer.append(least)
+    assert make_inputs(graph_of(proto, tmp_path), 0)["x"].max() <= 1
+
+
 def test_words_segments_and_positions_have_tables_of_their_own(tmp_path):
     embed = node(
         "EmbedLayerNormalization",

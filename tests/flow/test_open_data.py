@@ -267,6 +267,15 @@ def test_words_have_places_at_any_length_that_the_table_has(tmp_path):
     assert_equal_at(path, done.data, {"i": words}, {"i": words[:1, :3]})
 
 
+@pytest.mark.parametrize("equation", ["ii->i", "ii"])
+def test_a_diagonal_of_any_size_takes_steps_of_that_size(equation, tmp_path):
+    nodes = [make_node("Einsum", ["x"], ["y"], equation=equation)]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", "N"]}, ["y"], {})
+    done = straightway.convert(path)
+    assert "N" in done.sizes
+    assert_equal_at(path, done.data, {"x": floats(4, 4)}, {"x": floats(9, 9)})
+
+
 def test_a_diagonal_has_no_place_in_a_matrix_of_any_size(tmp_path):
     nodes = [make_node("EyeLike", ["x"], ["y"], k=100)]
     path = save(tmp_path / "m.onnx", nodes, {"x": [3, "N"]}, ["y"], {})

@@ -63,6 +63,12 @@ def test_other_ranks_are_faults_of_the_model(
         translate(read(saved(domain, op, given, tmp_path)))
 
 
+def test_scores_of_other_ranks_are_refused(tmp_path: Path) -> None:
+    asked = case(boxes=(2, 6, 4), scores=(2, 2, 6, 3), max_output_boxes_per_class=np.array([1]))
+    with pytest.raises(Unsupported, match=r"scores \[batch, classes, boxes\]"):
+        translate(read(saved("onnx", "NonMaxSuppression", asked, tmp_path)))
+
+
 def test_a_region_in_two_dimensions_is_refused(tmp_path: Path) -> None:
     roi = np.array([[0, 0, -0.2, 0.3, 1, 1, 0.6, 1.2]], F4)
     asked = case(

@@ -16,6 +16,8 @@ from straightway.tflite.rows import ROWS
 
 # As many numbers as one computes from sizes at most.
 MOST_SIZES = 64
+# The operands of SLICE and STRIDED_SLICE that say from where, and how many or up to where.
+SLICE_PLACES = (1, 2)
 Nodes = tuple[Node, ...]
 Values = tuple[Value, ...]
 
@@ -87,9 +89,10 @@ class _Unifier:
                 continue
             if any(n.attrs.get(key) != first.attrs[key] for n in nodes):
                 raise NotYet(f"{first.op.name} '{first.name}': {key} depends on an open dimension")
+        operands = list(enumerate(zip(*(node.inputs for node in nodes), strict=True)))
         if first.op.name in ("SLICE", "STRIDED_SLICE") and self.slice_to_the_end(nodes):
-            return
-        for index, values in enumerate(zip(*(node.inputs for node in nodes), strict=True)):
+            operands = [(k, values) for k, values in operands if k not in SLICE_PLACES]
+        for index, values in operands:
             arrays = [v.const for v in values if v is not None and v.const is not None]
             if len(arrays) == POINTS and not _alike(arrays):
                 self.unify_constant(nodes, index, arrays)
@@ -177,7 +180,7 @@ class _Unifier:
         (xnnpack_delegate.cc, VisitSliceNode).
         """
         first = nodes[0]
-        operands = [[node.inputs[k] for node in nodes] for k in (1, 2)]
+        operands = [[node.inputs[k] for node in nodes] for k in SLICE_PLACES]
         if any(v is None or v.const is None for values in operands for v in values):
             return False
         starts, ends = ([np.asarray(v.const) for v in values if v] for values in operands)

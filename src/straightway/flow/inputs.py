@@ -180,7 +180,7 @@ def _power_limit(node: Node, position: int) -> int:
     known = float(other.const.max(initial=1))
     if position == 0:  # negative powers vanish
         return max(int(most ** (1 / known)), 1)
-    size = float(np.abs(other.const).max(initial=1))
+    size = float(np.abs(other.const.astype(np.float64)).max(initial=1))
     return DEFAULT_LIMIT if size <= 1 else max(math.floor(math.log(most, size)), 1)
 
 

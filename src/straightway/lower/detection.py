@@ -124,9 +124,11 @@ def non_max_suppression(  # noqa: PLR0917 - the signature is the schema
     limits = (max_output_boxes_per_class, iou_threshold, score_threshold)
     if any(isinstance(limit, Value) and limit.known_type.size != 1 for limit in limits):
         raise InvalidModel(f"limits are one number each; got {limits}")
+    if scores.rank != 3 or boxes.shape != (scores.shape[0], scores.shape[2], 4):
+        raise InvalidModel(
+            f"boxes are [batch, boxes, 4], scores [batch, classes, boxes]; got {boxes}, {scores}"
+        )
     batch, classes, count = scores.shape
-    if boxes.shape != (batch, count, 4):
-        raise InvalidModel(f"boxes are [batch, boxes, 4] of the scores; got {boxes}, {scores}")
     known = known_ints(max_output_boxes_per_class)
     most = count if known is None else min(known[0], count)
     corners = _full(g, _corners(g, boxes) if center_point_box else boxes)
