@@ -69,6 +69,12 @@ def test_scores_of_other_ranks_are_refused(tmp_path: Path) -> None:
         translate(read(saved("onnx", "NonMaxSuppression", asked, tmp_path)))
 
 
+def test_numbers_beyond_int32_are_refused(tmp_path: Path) -> None:
+    asked = case(signal=(2, 32, 1), frame_step=np.array(2**31), window=np.ones(8, F4), opset=17)
+    with pytest.raises(Unsupported, match="has numbers of int32; its strides would be"):
+        translate(read(saved("onnx", "STFT", asked, tmp_path)))
+
+
 def test_a_region_in_two_dimensions_is_refused(tmp_path: Path) -> None:
     roi = np.array([[0, 0, -0.2, 0.3, 1, 1, 0.6, 1.2]], F4)
     asked = case(

@@ -1,6 +1,6 @@
 """What a lowering writes with: one method per TFLite op, in the model's own dimension order."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ from straightway.tflite.rows.row import Row
 ORDERED_BY_DATA = ("reduce", "arg", "last", "window", "matrix")
 # a shape is an array of eight in the interpreter's parameters (kMaxReshapeDims and the like)
 MOST_DIMENSIONS = 8
+# options, and the operands that say sizes and places, are int32 (schema.fbs)
+MOST_WHOLE = 2**31 - 1
 
 Operand = Value | float | int | bool | np.ndarray | np.generic | None
 
@@ -85,6 +87,7 @@ class Builder:
         if known is not None:
             return known
         self.check_data(name, data, inputs)
+        _check_width(name, attrs)
         node = Node(
             Op(dialect="tflite", name=name),
             inputs,
@@ -228,6 +231,15 @@ class Builder:
         if x.const is not None and not (self.keeps and target.kind == "f"):
             return self.derived(x, ("cast", target), lambda array: converted(array, target))
         return self.emit("CAST", [x], {"dtype": target})
+
+
+def _check_width(name: str, attrs: Mapping[str, Any]) -> None:
+    """Refuse whole numbers that the format has no room for: ONNX's are of 64 bits, TFLite's of 32."""
+    for key, given in attrs.items():
+        numbers = given if isinstance(given, tuple | list) else (given,)
+        whole = [number for number in numbers if isinstance(number, int | np.integer)]
+        if not all(-MOST_WHOLE - 1 <= number <= MOST_WHOLE for number in whole):
+            raise NotYet(f"TFLite's {name} has numbers of int32; its {key} would be {given}")
 
 
 def _untaken(row: Row, kind: np.dtype | None) -> Impossible:
