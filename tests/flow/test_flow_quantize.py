@@ -15,13 +15,6 @@ from straightway.run import litert, ort
 from straightway.run.process import Child
 
 RNG = np.random.default_rng(3)
-FIRST = RNG.bit_generator.state
-
-
-@pytest.fixture(autouse=True)
-def same_numbers():
-    """Every test draws the same, whatever ran before."""
-    RNG.bit_generator.state = FIRST
 
 
 class Net:

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from test_flow_mixed import uneven
-from test_flow_quantize import Net, attention, data, decoder, residual, same_numbers  # noqa: F401 - same_numbers: for every test
+from test_flow_quantize import Net, attention, data, decoder, residual
 
 import straightway
 from straightway.errors import InvalidRequest
