@@ -102,7 +102,8 @@ def test_times_add_up_to_the_whole(done):
     # operators are timed in other runs than the whole: of some tens of µs they may seem to take more
     trace = done.measurement.trace
     names = {category.name for category in view.categories}
-    assert "unaccounted" in names or trace.operator_ns == pytest.approx(trace.median_ns, rel=0.01)
+    rest = trace.median_ns - sum(row.time_ns or 0 for row in view.operators)
+    assert ("unaccounted" in names) == (abs(rest) > 1e-5 * trace.median_ns)
     named = sum(row.time_ns for row in view.operators if row.origins and row.time_ns)
     assert named > 0.8 * trace.operator_ns
 

@@ -181,3 +181,12 @@ def test_what_is_and_what_should_be_is_told_apart(want, got, expected, found):
     assert (check.expected, check.found) == (expected, found)
     difference = Difference(node="n", op="Op", source="", check=check)
     assert str(difference).endswith(f"is {found}, should be {expected}")
+
+
+@pytest.mark.parametrize(("want", "held"), [(1e-60, 0), (-1e60, -np.inf), (1e-30, 1e-30)])
+def test_doubles_are_what_float32_holds_of_them(want, held):
+    def doubles(*numbers):
+        return np.array(numbers, np.float64)
+
+    assert compare("y", doubles(want, want), doubles(held, held)).equal
+    assert not compare("y", doubles(want, want), doubles(held, 1e-29)).equal
