@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from models import check, names
 from onnx import helper, numpy_helper
@@ -36,6 +37,13 @@ PAIR = ["QuantizeLinear", "DequantizeLinear"]
             FULL.replace("Clip(c, lo, hi)", "Max(c, lo) f = Min(d, hi)").replace("Sub(d", "Sub(f"),
             {"z": 3, "lo": 0, "hi": 255},
             1,
+        ),
+        (
+            FULL.replace(
+                "Add(b, z) d = Clip(c, lo, hi)", "Max(b, lo) f = Add(c, z) d = Min(f, hi)"
+            ),
+            {"z": 5, "lo": -100, "hi": 100},
+            2,
         ),
         (BEFORE, {"lo": 0, "hi": 255}, 1),
         (BEFORE, {"lo": -128, "hi": 127}, 1),
@@ -86,6 +94,47 @@ def test_a_shift_that_is_no_whole_number_stays():
 def test_a_value_inside_that_others_read_stays():
     text = "a = Div(x, s) b = Round(a) c = Clip(b, lo, hi) d = Mul(c, s) y = Sub(d, b)"
     assert "QuantizeLinear" not in names(spelled(text, lo=0, hi=9))
+
+
+@pytest.mark.parametrize("text", ["a = Div(x, s) b = Round(a) y = Clip(b, lo, hi)", BEFORE])
+def test_no_end_and_limits_that_come_as_the_model_runs(text):
+    found = check(
+        f"(float[1,4] x, float lo) => (y) {{ {text} }}",
+        feeds=[np.array([[-3, -0.2, 0.3, 9]], np.float32), np.array(-7, np.float32)],
+        s=S,
+        hi=np.array(7, np.float32),
+    )
+    assert "QuantizeLinear" not in names(found)
+
+
+BRANCHES = """<ir_version: 9, opset_import: ["": 17]>
+g (float[1, 8] x, bool k) => (float[1, 8] y)
+<float s = {{0.05}}, float lo = {{-100}}, float hi = {{100}}, int8 z = {{0}}> {{
+  {before} y = If (k) <
+    then_branch = t () => (float[1, 8] p) {{ {inside} }},
+    else_branch = e () => (float[1, 8] q) {{ q = Relu(x) }}>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        pytest.param("a = Div(x, s) b = Round(a) c = Clip(b, lo, hi)", "p = Mul(c, s)", id="end"),
+        pytest.param(
+            "a = Div(x, s) b = Round(a)", "c = Clip(b, lo, hi) p = Mul(c, s)", id="limits"
+        ),
+        pytest.param("", "a = Div(x, s) b = Round(a) c = Clip(b, lo, hi) p = Mul(c, s)", id="all"),
+        pytest.param("", "a = QuantizeLinear(x, s, z) p = DequantizeLinear(a, s, z)", id="named"),
+        pytest.param(
+            "a = QuantizeLinear(x, s, z)", "p = DequantizeLinear(a, s, z)", id="named, its end"
+        ),
+    ],
+)
+def test_roundings_in_branches(before, inside, tmp_path):
+    onnx.save(
+        onnx.parser.parse_model(BRANCHES.format(before=before, inside=inside)), tmp_path / "m.onnx"
+    )
+    assert straightway.convert(tmp_path / "m.onnx").verification.equal
 
 
 def test_scales_are_found_again():

@@ -1,5 +1,6 @@
 """What a node is given, under the names of ONNX's schema: attribute or constant operand alike."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,21 @@ def number(value: Any) -> float | None:
         return None
     array = np.asarray(value)
     return float(array.reshape(-1)[0]) if array.size == 1 else None
+
+
+def clip_limits(node: Node) -> tuple[float, float]:
+    """Between which numbers a Clip keeps its operand: infinite where there is no bound, or the type's own.
+
+    What holds more or less than one number is no bound, but NaN. Raises RuntimeOperandError.
+    """
+    low, high = argument(node, "min", -math.inf), argument(node, "max", math.inf)
+    return _bound(node, low), _bound(node, high)
+
+
+def _bound(node: Node, value: Any) -> float:
+    found = number(value)
+    if found is None:
+        return math.nan
+    dtype = node.outputs[0].dtype
+    largest = float(np.finfo(dtype).max) if dtype.kind == "f" else math.inf
+    return math.copysign(math.inf, found) if abs(found) >= largest else found

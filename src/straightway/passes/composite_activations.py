@@ -7,7 +7,7 @@ import numpy as np
 
 from straightway.ir import Node
 from straightway.ir.match import Builder, Call, Either, Match, Part, Pattern, pattern
-from straightway.passes.arguments import RuntimeOperandError, argument, number, onnx_op
+from straightway.passes.arguments import RuntimeOperandError, argument, clip_limits, onnx_op
 from straightway.passes.rewrite import Replacement, Rule
 from straightway.passes.types import same_type
 
@@ -72,23 +72,12 @@ def bounds(low: float, high: float) -> Callable[[Node], str]:
 
     def fault(node: Node) -> str:
         try:
-            least, most = argument(node, "min", -math.inf), argument(node, "max", math.inf)
+            found = clip_limits(node)
         except RuntimeOperandError as error:
             return str(error)
-        found = (_bound(node, least), _bound(node, most))
         return "" if found == (low, high) else f"{node} clips to {found}, not {(low, high)}"
 
     return fault
-
-
-def _bound(node: Node, value: object) -> float:
-    """A bound at the end of the type's range is none."""
-    found = number(value)
-    if found is None:
-        return math.nan
-    dtype = node.outputs[0].dtype
-    largest = float(np.finfo(dtype).max) if dtype.kind == "f" else math.inf
-    return math.copysign(math.inf, found) if abs(found) >= largest else found
 
 
 def _relu6(p: Builder, x: Part) -> Either:

@@ -17,14 +17,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from straightway.ir import Graph, Node, Quant, Value, edit, tensor_type
-from straightway.passes.arguments import argument, is_onnx, onnx_op
-from straightway.passes.qlinear import PICKS
+from straightway.ir import Graph, Node, Quant, Value, edit
+from straightway.passes.arguments import (
+    RuntimeOperandError,
+    argument,
+    clip_limits,
+    is_onnx,
+    number,
+)
+from straightway.passes.qlinear import PICKS, rounded
 from straightway.passes.types import nested
 from straightway.remark import Remark
 
 STEP = "passes.fake_quantize"
-SINCE = 13
 FLOAT32 = np.dtype(np.float32)
 LEAST, MOST = -128, 127
 # of a scale and of the inverse of another, rounded each
@@ -70,23 +75,16 @@ def run(graph: Graph) -> list[Remark]:
 def _rounding(node: Node) -> Rounding | None:
     """From what is divided by a scale to the product with it."""
     (divided,) = node.operands()
-    begin, shift = divided.producer, 0.0
-    if begin is not None and is_onnx(begin, "Add", "Sub"):
-        divided, shift = _shifted(begin)
-        begin = divided.producer
-    ratio = None if begin is None else _factor(begin, divided)
-    if ratio is None or divided.dtype != FLOAT32 or shift != round(shift):
+    before = None if divided.producer is None else _added(divided.producer)
+    divided, shift = before or (divided, 0.0)
+    ratio = None if divided.producer is None else _factor(divided.producer)
+    ending = _ending(node, shift)
+    if ratio is None or ending is None or divided.dtype != FLOAT32:
         return None
     x, inverse = ratio
-    steps = _steps(node, shift)
-    if steps is None:
-        return None
-    last, before, limits, after = steps
-    back = _factor(last, last.outputs[0])
-    if back is None or before + after or abs(back[1] * inverse - 1) > SAME:
-        return None
-    least, most = (limit - before for limit in limits)
-    if not np.isfinite([least, most]).all():
+    last, least, most = ending
+    back = _factor(last)
+    if back is None or abs(back[1] * inverse - 1) > SAME:
         return None
     scale = back[1] if is_onnx(last, "Mul") else 1 / inverse
     is_known = x.type is not None and x.shape == last.outputs[0].known_type.shape
@@ -95,81 +93,74 @@ def _rounding(node: Node) -> Rounding | None:
     return Rounding(x=x, scale=scale, least=int(least), most=int(most), last=last)
 
 
-def _shifted(node: Node) -> tuple[Value, float]:
-    """What a whole number is added to before the rounding, and the number; half of one where there is none."""
-    number = _added(node)
-    x = node.operands()[0] if node.operands()[1].const is not None else node.operands()[1]
-    return x, 0.5 if number is None else number
-
-
-def _steps(node: Node, shift: float) -> tuple[Node, float, tuple[float, float], float] | None:
-    """After a Round: the node that multiplies, what is added before a Clip, its limits, what after it."""
-    added = [shift, 0.0]
-    limits = None
+def _ending(node: Node, shift: float) -> tuple[Node, float, float] | None:
+    """After a Round: the node that multiplies, and between which limits, whatever was added on the way."""
+    least, most = -np.inf, np.inf
     for user in _users(node):
-        if is_onnx(user, "Clip", "Max", "Min"):
-            found = _limits(user)
-            if found is None or (limits is not None and is_onnx(user, "Clip")):
-                return None
-            low, high = limits or (-np.inf, np.inf)
-            limits = (max(low, found[0]), min(high, found[1]))
-        elif is_onnx(user, "Add", "Sub"):
-            number = _added(user)
-            if number is None or number != round(number):
-                return None
-            added[limits is not None] += number
+        limits, added = _limits(user), _added(user)
+        if limits is not None:
+            least, most = max(least, limits[0] - shift), min(most, limits[1] - shift)
+        elif added is not None:
+            shift += added[1]
         else:
-            return None if limits is None else (user, added[0], limits, added[1])
+            return None if shift else (user, least, most)
     return None
 
 
 def _users(node: Node) -> Iterator[Node]:
-    """The only user of a node's result, that one's only user, and so on."""
-    while len(node.outputs[0].uses) == 1 and (users := node.outputs[0].users()):
-        node = users[0]
-        yield node
+    """The only user of a node's result, that one's only user, and so on, in one graph."""
+    while len(node.outputs[0].uses) == 1:
+        (user,) = node.outputs[0].users()
+        if user.graph is not node.graph:
+            return
+        yield (node := user)
 
 
-def _number(value: Value | None) -> float | None:
+def _number(value: Value) -> float | None:
     """The one element of a constant."""
-    if value is None or value.const is None or value.const.size != 1:
-        return None
-    number = float(value.const.reshape(-1)[0])
-    return number if np.isfinite(number) else None
+    found = number(value.const)
+    return found if found is not None and np.isfinite(found) else None
 
 
 def _limits(node: Node) -> tuple[float, float] | None:
     """Between which whole numbers a Clip, a Max or a Min keeps its operand."""
-    if is_onnx(node, "Max", "Min"):
-        numbers = [n for n in map(_number, node.operands()) if n is not None and n == round(n)]
-        if len(numbers) != 1 or len(node.operands()) != len(numbers) + 1:
+    low, high = -np.inf, np.inf
+    if is_onnx(node, "Clip"):
+        try:
+            low, high = clip_limits(node)
+        except RuntimeOperandError:
             return None
-        return (numbers[0], np.inf) if is_onnx(node, "Max") else (-np.inf, numbers[0])
-    values = [argument(node, name) for name in ("min", "max")]
-    if any(np.size(value) != 1 or value is None for value in values):
+    elif is_onnx(node, "Max", "Min"):
+        numbers = [n for n in map(_number, node.operands()) if n is not None]
+        if len(numbers) != 1 or len(node.operands()) != 2:
+            return None
+        low, high = (numbers[0], high) if is_onnx(node, "Max") else (low, numbers[0])
+    else:
         return None
-    low, high = (float(np.reshape(value, -1)[0]) for value in values)
-    is_whole = np.isfinite([low, high]).all() and (low, high) == (round(low), round(high))
-    return (low, high) if is_whole and low <= high else None
+    return (low, high) if low <= high and (low, high) == (np.rint(low), np.rint(high)) else None
 
 
-def _added(node: Node) -> float | None:
-    """What an Add or a Sub adds to its other operand."""
-    first, second = node.operands()
-    if is_onnx(node, "Sub"):
-        number = _number(second)
-        return None if number is None else -number
-    return _number(second) if second.const is not None else _number(first)
+def _added(node: Node) -> tuple[Value, float] | None:
+    """The operand of a sum with a whole number, or of a difference from one, and what is added to it."""
+    if not is_onnx(node, "Add", "Sub"):
+        return None
+    x, constant = node.operands()
+    if is_onnx(node, "Add") and constant.const is None:
+        x, constant = constant, x
+    found = _number(constant)
+    if found is None or found != round(found):
+        return None
+    return x, -found if is_onnx(node, "Sub") else found
 
 
-def _factor(node: Node, result: Value) -> tuple[Value, float] | None:
+def _factor(node: Node) -> tuple[Value, float] | None:
     """The operand of a product with a number, or of a quotient by one, and what it is multiplied with."""
-    if not is_onnx(node, "Mul", "Div") or node.outputs[0] is not result:
+    if not is_onnx(node, "Mul", "Div"):
         return None
-    x, number = node.operands()
-    if is_onnx(node, "Mul") and number.const is None:
-        x, number = number, x
-    factor = _number(number)
+    x, constant = node.operands()
+    if is_onnx(node, "Mul") and constant.const is None:
+        x, constant = constant, x
+    factor = _number(constant)
     if factor is None or not factor > 0 or x.const is not None:
         return None
     return x, factor if is_onnx(node, "Mul") else 1 / factor
@@ -178,28 +169,11 @@ def _factor(node: Node, result: Value) -> tuple[Value, float] | None:
 def _replace(graph: Graph, found: Rounding) -> None:
     """One rounding, and one more where neither end of 256 numbers is both limits."""
     last, value = found.last, found.x
-    kind = last.outputs[0].known_type
-    scale = np.float32(found.scale)
+    name = last.outputs[0].name
+    scale = edit.constant(graph, np.array(found.scale, np.float32), f"{name}/scale")
     for zero in dict.fromkeys((LEAST - found.least, MOST - found.most)):
-        given = [
-            edit.constant(graph, np.array(scale), f"{last.outputs[0].name}/scale"),
-            edit.constant(graph, np.array(zero, np.int8), f"{last.outputs[0].name}/zero_point"),
-        ]
-        for name, made in (
-            ("QuantizeLinear", tensor_type("int8", kind.shape)),
-            ("DequantizeLinear", kind),
-        ):
-            result = Value(graph.fresh(last.outputs[0].name), made)
-            node = Node(
-                onnx_op(name, SINCE),
-                [value, *given],
-                [result],
-                {},
-                name=last.name,
-                origins=last.origins,
-            )
-            edit.insert(graph, node, last)
-            value = result
+        point = edit.constant(graph, np.array(zero, np.int8), f"{name}/zero_point")
+        value = rounded(graph, last, value, scale, point)
     edit.replace(last, [value])
 
 

@@ -177,9 +177,7 @@ def _clip(graph: Graph, node: Node) -> bool:
         return False
     for point in points:
         shifted = edit.constant(graph, np.array(point, zero.dtype), zero.name)
-        one = Read(value=None, scale=scale, zero_point=shifted)
-        one = replace(one, value=_quantized(graph, node, real, one))
-        real = _dequantized(graph, node, one) or real
+        real = rounded(graph, node, real, scale, shifted)
     edit.replace(node, [_quantized(graph, node, real, _stored(maker, 1))])
     return True
 
@@ -201,14 +199,15 @@ def _is_constant(spelling: Spelling) -> bool:
 
 
 def _dequantized(graph: Graph, node: Node, read: Read) -> Value | None:
-    if read.value is None:
-        return None
+    return None if read.value is None else _floats(graph, node, read.value, read)
+
+
+def _floats(graph: Graph, node: Node, value: Value, read: Read) -> Value:
     attrs = {} if read.axis is None else {"axis": read.axis}
-    made = Value(graph.fresh(f"{read.value.name}/float"), None)
+    made = Value(graph.fresh(f"{value.name}/float"), None)
     op = onnx_op("DequantizeLinear", ROUNDING_SINCE)
-    inputs = [read.value, read.scale, *([] if read.zero_point is None else [read.zero_point])]
-    edit.insert(graph, Node(op, inputs, [made], attrs, **_label(node)), node)
-    return made
+    inputs = [value, read.scale, *([] if read.zero_point is None else [read.zero_point])]
+    return edit.insert(graph, Node(op, inputs, [made], attrs, **_label(node)), node).output
 
 
 def _quantized(graph: Graph, node: Node, value: Value, read: Read) -> Value:
@@ -216,6 +215,16 @@ def _quantized(graph: Graph, node: Node, value: Value, read: Read) -> Value:
     op = onnx_op("QuantizeLinear", ROUNDING_SINCE)
     inputs = [value, read.scale, *([] if read.zero_point is None else [read.zero_point])]
     return edit.insert(graph, Node(op, inputs, [made], **_label(node)), node).output
+
+
+def rounded(graph: Graph, node: Node, real: Value, scale: Value, zero_point: Value) -> Value:
+    """Round floats before a node, for which it is done: the floats that the integers stand for."""
+    scheme = Read(value=None, scale=scale, zero_point=zero_point)
+    integers = _quantized(graph, node, real, scheme)
+    made = _floats(graph, node, integers, scheme)
+    if real.type is not None:
+        integers.type, made.type = replace(real.type, dtype=zero_point.dtype), real.type
+    return made
 
 
 def _label(node: Node) -> dict[str, Any]:

@@ -9,11 +9,13 @@ from straightway.tflite.rows import ROWS
 
 
 def run(graph: Graph) -> None:
-    """Give every value that is quantized its scale, and take from floats what is said of their storage.
+    """Give every value that is quantized its scale, in branches and bodies, too.
 
     The reading of one value by two schemes is kept: the second is computed from the first.
     """
     for node in list(graph.nodes):
+        for inner in node.graphs():
+            run(inner)
         if "scale" not in node.attrs:
             continue
         value = node.output if is_op(node, "QUANTIZE") else node.operands()[0]
