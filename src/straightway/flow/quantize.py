@@ -55,7 +55,6 @@ from straightway.run.process import Child
 from straightway.targets import known
 from straightway.targets.target import Target
 
-STEP = "flow.quantize"
 MOST_COMPARED = 16
 Advance = Callable[[int, int], None]
 

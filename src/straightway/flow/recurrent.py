@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from straightway.flow.accuracy import Accuracy, Row
 from straightway.ir import Node
 from straightway.lower.lowering import Lowered
+from straightway.onnx_io.respell_recurrent import RECURRENT
 from straightway.quant.assignment import Assignment
 from straightway.remark import Remark
 
 STEP = "flow.recurrent"
-NAMES = ("RNN", "GRU", "LSTM")
 
 
 def remarks(lowered: Lowered, given: Assignment, near: Accuracy) -> list[Remark]:
     """One for each layer: integers or floats, why, and its last result's signal to error."""
     layers: dict[Node, list[Node]] = {}
     for op, maker in lowered.makers.items():
-        if maker.op.name in NAMES and op.graph is not None:
+        if maker.op.name in RECURRENT and op.graph is not None:
             layers.setdefault(maker, []).append(op)
     return [_told(layer, ops, given, near.inside) for layer, ops in layers.items()]
 

@@ -28,13 +28,12 @@ from straightway.flow.verify import (
 from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Value
 from straightway.onnx_io.cut import GIVEN, cut
-from straightway.quant.edges import shifts
+from straightway.quant.edges import FLOAT32, shifts
+from straightway.quant.scheme import INT16, scheme_of
 from straightway.tflite.rows import ROWS
 from straightway.tflite.write import write
 
 STORED = tuple(np.dtype(kind) for kind in (np.int8, np.uint8, np.int16, np.uint16))
-INT16 = np.dtype(np.int16)
-FLOAT32 = np.dtype(np.float32)
 ROUNDINGS = ("QuantizeLinear", "DynamicQuantizeLinear")
 SIGN = 128
 
@@ -198,7 +197,7 @@ class _Look:
             array = restored[value]
             if self.values[name].dtype != array.dtype:
                 array = (array.astype(np.int16) + SIGN).astype(np.uint8)
-            found[name] = array if self.values[name].name == name else _real(value, array)
+            found[name] = array if self.values[name].name == name else scheme_of(value).real(array)
         return Numbers(
             outputs=list(ran.outputs[:count]),
             inside=found,
@@ -214,7 +213,7 @@ class _Look:
     def compared(self, name: str, want: np.ndarray, got: np.ndarray) -> Check:
         """Compare numbers stored, or those that floats stand for."""
         if self.values[name].name != name:
-            scale = _scale(self.logical(name))
+            scale = scheme_of(self.logical(name)).scale
             want, got = (np.rint(array / scale).astype(np.int32) for array in (want, got))
         return compare(name, want, got, quanta=self.quanta(name))
 
@@ -234,16 +233,6 @@ class _Look:
             return 1
         ratio = float(source.quant.scale / value.quant.scale)
         return 1 + math.ceil(ratio * (1 + table_error(source)) - 0.5)
-
-
-def _scale(value: Value) -> np.float32:
-    return np.float32(np.ravel(value.quant.scale)[0])  # type: ignore[union-attr]
-
-
-def _real(value: Value, array: np.ndarray) -> np.ndarray:
-    """The floats that numbers stand for."""
-    zero = int(np.ravel(value.quant.zero_point)[0])  # type: ignore[union-attr]
-    return (array.astype(np.int32) - zero).astype(np.float32) * _scale(value)
 
 
 def table_error(value: Value) -> float:

@@ -202,8 +202,10 @@ def scatter_nd(
     places = row_places(g, indices, data.shape, 0)
     count = math.prod(places.shape)
     new = g.reshape(updates, (count, *inner))
-    numbers = np.zeros((1, depth)) if indices.const is None else indices.const
-    may_repeat = any(mixed(numbers[..., dim]) for dim in range(depth) if dim in g.open_dims)
+    points = indices.const
+    may_repeat = points is not None and any(
+        repeats(g, points[..., dim], dim) for dim in range(depth)
+    )
     found = scatter_rows(
         g, rows, g.reshape(places, (count,)), new, reduction, may_repeat=may_repeat
     )
@@ -248,20 +250,20 @@ for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
         """Elements of the flat tensor are replaced, or combined with what was there."""
         check_updates(updates, indices.shape)
         count = math.prod(indices.shape)
+        along = counted(axis, data.rank)
         flat = g.reshape(data, (math.prod(data.shape),))
-        places = g.reshape(flat_places(g, indices, data.shape, counted(axis, data.rank)), (count,))
+        places = g.reshape(flat_places(g, indices, data.shape, along), (count,))
         if reduction == "none" and indices.shape[axis] > data.shape[axis]:
             raise NotYet("places come twice, and no one defines which number stays")
-        is_open = indices.const is not None and counted(axis, data.rank) in g.open_dims
-        may_repeat = is_open and mixed(np.asarray(indices.const))
+        may_repeat = indices.const is not None and repeats(g, indices.const, along)
         new = g.reshape(updates, (count,))
         found = scatter_rows(g, flat, places, new, reduction, may_repeat=may_repeat)
         return g.reshape(found, data.shape)
 
 
-def mixed(indices: np.ndarray) -> bool:
-    """Whether some count from the beginning and some from the end: at some size these are the same."""
-    return bool((indices < 0).any() and (indices >= 0).any())
+def repeats(g: Builder, places: np.ndarray, dim: int) -> bool:
+    """Whether places along an open dimension count from both ends: at some size these are the same."""
+    return dim in g.open_dims and bool((places < 0).any() and (places >= 0).any())
 
 
 def scatter_rows(

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx.defs
 import onnx.helper
 import onnx.version_converter
 from onnx.reference import ReferenceEvaluator
+
+from straightway.ir import Op
+from straightway.onnx_io.schema import official
 
 # The evaluator has today's operators: models of before opset 7 broadcast in another way. At 15 none of
 # them is of a version that it gets wrong (BatchNormalization of 9 trains, Softmax before 13).
@@ -73,11 +75,10 @@ def _kinds(model: onnx.ModelProto) -> dict[str, np.dtype]:
     versions = {one.domain: one.version for one in model.opset_import}
     found: dict[str, np.dtype] = {}
     for node in model.graph.node:
-        try:
-            schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
-        except onnx.defs.SchemaError:
-            continue
-        for name, output in zip(node.output, schema.outputs, strict=False):
+        op = Op(dialect=node.domain, name=node.op_type, version=versions.get(node.domain, 1))
+        schema = official(op)
+        outputs = () if schema is None else schema.outputs
+        for name, output in zip(node.output, outputs, strict=False):
             if output.type_str in FIXED:
                 found[name] = FIXED[output.type_str]
     return found

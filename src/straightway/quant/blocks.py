@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from straightway.errors import InvalidRequest
-from straightway.ir import Graph, Node, Op, Quant, TensorType, Value, edit
+from straightway.ir import Graph, Node, Op, Quant, Value, edit
 
 # XNNPACK takes multiples of it alone (include/xnnpack.h: XNN_MIN_BLOCKSIZE; check_block_size in
 # src/operators/fully-connected-nc.c)
@@ -127,8 +127,7 @@ def _only(graph: Graph, numbers: np.ndarray, quant: Quant, place: int) -> Value:
     array = np.zeros(numbers.shape, np.int8)
     columns = slice(place * quant.block, (place + 1) * quant.block)
     array[:, columns] = numbers[:, columns]
-    kind = TensorType(dtype=array.dtype, shape=array.shape)
-    made = Value(graph.fresh("block"), kind, array)
+    made = edit.constant(graph, array, "block")
     zeros = np.zeros(len(numbers), np.int64)
     made.quant = Quant(scale=quant.scale[:, place].astype(np.float32), zero_point=zeros, axis=0)
     return made
