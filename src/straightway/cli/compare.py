@@ -29,27 +29,30 @@ from straightway.trace.difference import Difference
 MOST_ROWS = 20
 
 
+Original = Annotated[
+    Path | None,
+    typer.Option("--reference", metavar="FLOAT.onnx", help="The model that both were made of."),
+]
+MaxDrop = Annotated[
+    float | None,
+    typer.Option(metavar="DB", help="Exit with 1 where an output of B is farther by more dB."),
+]
+Fixes = Annotated[bool, typer.Option("--fixes", help="Of a PyTorch model: with all rewrites.")]
+
+
 @app.command("compare")
 def command(
     a: Annotated[str, typer.Argument(metavar="A", show_default=False)],
     b: Annotated[Path | None, typer.Argument(metavar="[B]", show_default=False)] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option("--reference", metavar="FLOAT.onnx", help="The model that both were made of."),
-    ] = None,
+    reference: Original = None,
     calibration: Calibration = None,
     random: Random = 0,
     mean: Mean = None,
     std: Std = None,
     channels: Channels = "rgb",
     samples: Annotated[int, typer.Option(metavar="N", help="Compare on at most N samples.")] = 16,
-    max_drop: Annotated[
-        float | None,
-        typer.Option(metavar="DB", help="Exit with 1 where an output of B is farther by more dB."),
-    ] = None,
-    fixes: Annotated[
-        bool, typer.Option("--fixes", help="Of a PyTorch model: with all rewrites.")
-    ] = False,
+    max_drop: MaxDrop = None,
+    fixes: Fixes = False,
     dim: Dims = None,
     shape: Shapes = None,
     json: Json = False,

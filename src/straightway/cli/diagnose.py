@@ -24,26 +24,30 @@ from straightway.report.quantity import duration, percent, plural, printable
 FOUND = 1
 
 
+Folder = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write DIR/report.html.")
+]
+Traced = Annotated[
+    Path | None, typer.Option(metavar="T.json", help="A trace that `profile` wrote.")
+]
+Etdump = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A trace of ExecuTorch, made elsewhere.")
+]
+Rules = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these rules.")]
+MaxOverhead = Annotated[
+    str | None,
+    typer.Option(metavar="SHARE", help="Exit with 1 where more may be saved, such as 10%."),
+]
+
+
 @app.command("diagnose")
 def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", show_default=False)],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Write DIR/report.html."),
-    ] = None,
-    trace: Annotated[
-        Path | None, typer.Option(metavar="T.json", help="A trace that `profile` wrote.")
-    ] = None,
-    etdump: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A trace of ExecuTorch, made elsewhere.")
-    ] = None,
-    rule: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these rules.")
-    ] = None,
-    max_overhead: Annotated[
-        str | None,
-        typer.Option(metavar="SHARE", help="Exit with 1 where more may be saved, such as 10%."),
-    ] = None,
+    output: Folder = None,
+    trace: Traced = None,
+    etdump: Etdump = None,
+    rule: Rules = None,
+    max_overhead: MaxOverhead = None,
     runs: Annotated[int, typer.Option("-n", "--runs", help="Measured runs.")] = 20,
     top: Annotated[int, typer.Option(help="How many findings to print.")] = 10,
     inputs: Inputs = None,

@@ -26,46 +26,45 @@ from straightway.cli.compare import show_difference
 from straightway.errors import InvalidRequest
 from straightway.report.quantity import duration, percent, plural, printable
 
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="TRACE.json", show_default=False)
+]
+Etdump = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Of a .pte: read this trace, made elsewhere; run nothing."),
+]
+Etrecord = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Of a .pte without a map beside it: what tells its lines."),
+]
+Cap = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FEATURE", help="Of a .pte: with a feature of the CPU and without it: 'avx512*'."
+    ),
+]
+WhatIf = Annotated[
+    float | None,
+    typer.Option(
+        "--what-if", metavar="K", help="Project: what it would take with products K times faster."
+    ),
+]
+
 
 @app.command("profile")
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", show_default=False)],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="TRACE.json", show_default=False)
-    ] = None,
+    output: Output = None,
     runs: Annotated[int, typer.Option("-n", "--runs", help="Measured runs.")] = 30,
     threads: Annotated[int, typer.Option(help="Threads; CPU time is counted for one only.")] = 1,
     top: Annotated[int, typer.Option(help="How many operators to print.")] = 20,
     dim: Dims = None,
     shape: Shapes = None,
     inputs: Inputs = None,
-    etdump: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Of a .pte: read this trace, made elsewhere; run nothing."
-        ),
-    ] = None,
-    etrecord: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Of a .pte without a map beside it: what tells its lines."
-        ),
-    ] = None,
-    cap: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FEATURE",
-            help="Of a .pte: with a feature of the CPU and without it: 'avx512*'.",
-        ),
-    ] = None,
-    what_if: Annotated[
-        float | None,
-        typer.Option(
-            "--what-if",
-            metavar="K",
-            help="Project: what it would take with products K times faster.",
-        ),
-    ] = None,
+    etdump: Etdump = None,
+    etrecord: Etrecord = None,
+    cap: Cap = None,
+    what_if: WhatIf = None,
     json: Json = False,
 ) -> None:
     """Measure a .tflite, .onnx or .pte file operator by operator, on its own runtime."""

@@ -10,7 +10,7 @@ import torch
 from torch.export import ExportedProgram
 
 from straightway.errors import InvalidModel, InvalidRequest, StraightwayError, Unsupported
-from straightway.executorch.lines import user_line
+from straightway.executorch.lines import at_line
 from straightway.executorch.model import Model, first_line
 
 # What torch's message holds, and what usually helps.
@@ -65,14 +65,12 @@ def _check_runs(model: Model) -> None:
         with torch.no_grad(), _quiet():
             model.module(*model.inputs)
     except Exception as error:  # whatever the user's code raises
-        place = user_line(error)
-        at = f" at {place}" if place else ""
         shapes = ", ".join(
             str(list(one.shape)) if isinstance(one, torch.Tensor) else type(one).__name__
             for one in model.inputs
         )
         raise InvalidRequest(
-            f"{model.name}: the model itself fails on its example inputs ({shapes}){at}: "
+            f"{model.name}: the model itself fails on its example inputs ({shapes}){at_line(error)}: "
             f"{type(error).__name__}: {first_line(error)}"
         ) from error
 
@@ -90,10 +88,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _told(name: str, error: BaseException) -> str:
-    place = user_line(error)
-    text = f"{name}: torch.export can't trace it"
-    if place:
-        text += f" at {place}"
+    text = f"{name}: torch.export can't trace it{at_line(error)}"
     said = str(error)
     helps = next((remedy for sign, remedy in _REMEDIES if sign.lower() in said.lower()), "")
     text += f": {type(error).__name__}: {first_line(error)}"

@@ -40,6 +40,12 @@ def user_line(error: BaseException) -> str:
     return f"{quoted[-1]['file']}:{quoted[-1]['line']}" if quoted else found
 
 
+def at_line(error: BaseException) -> str:
+    """That line for a message, behind what failed; nothing where there is none."""
+    found = user_line(error)
+    return f" at {found}" if found else ""
+
+
 def _is_users(file: str) -> bool:
     """Whether a file is none of the libraries', and one at all."""
     installed = (

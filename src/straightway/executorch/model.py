@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from straightway.errors import InvalidModel, InvalidRequest, StraightwayError
 from straightway.executorch.archive import check_archive, no_code
 from straightway.executorch.given import EXAMPLE, check
-from straightway.executorch.lines import user_line
+from straightway.executorch.lines import at_line
 from straightway.executorch.samples import open_shapes
 
 
@@ -107,10 +107,8 @@ def users_code(name: str) -> Iterator[None]:
     except StraightwayError:
         raise
     except Exception as error:  # any code may raise anything
-        line = user_line(error)
-        at = f" at {line}" if line else ""
         raise InvalidRequest(
-            f"{name} fails{at}: {type(error).__name__}: {first_line(error)}"
+            f"{name} fails{at_line(error)}: {type(error).__name__}: {first_line(error)}"
         ) from error
 
 

@@ -255,27 +255,16 @@ def _quantized(
         groups = watched(plain, lowered.hidden)
         seen, first = _observe(observer(child, float_path, groups, asked.kept()), samples, asked)
         stray = surprises(seen, first)
-        recipe = Recipe(method=asked.method, fit=asked.fit, percentile=asked.percentile)
-        tried: list[Remark] = []
-        found: dict[Node, np.ndarray] = {}
-        fits: dict[Hashable, Fitted] = {}
-        if asked.method == AUTO or asked.fit:
-            trial = Trial(child=child, path=float_path, lowered=lowered, plain=plain)
-            found, held = trial.rows(samples) if asked.fit else ({}, [])
-            rounder = Rounder(
-                lowered=lowered, plain=plain, seen=seen, asked=asked, rows=found, fits=fits
-            )
-            asked.step("trying ranges and weights")
-            recipe, tried = best(trial, held or first, recipe, rounder.tried)
-        asked = by(recipe, asked)
+        rounder = Rounder(lowered=lowered, plain=plain, seen=seen, asked=asked)
+        trial = Trial(child=child, path=float_path, lowered=lowered, plain=plain)
+        rounder, tried = _by_the_best(rounder, trial, samples, first)
+        asked = rounder.asked
         ends = _cut_off(seen, {v.name: plain.names[v] for v in graph.inputs}, asked)
         if ends:  # what follows never sees the values that the inputs' ranges leave out
             asked.step("observing without stray inputs")
             again = observer(child, float_path, groups, asked.kept(".cut"))
             seen, _ = _observe(again, clipped(samples, ends), asked)
-        rounder = Rounder(
-            lowered=lowered, plain=plain, seen=seen, asked=asked, rows=found, fits=fits
-        )
+            rounder = replace(rounder, seen=seen)
 
         def compared(given: Assignment) -> Rounded:
             stored, made = rounder.made(given)
@@ -310,6 +299,21 @@ def _quantized(
         ),
         wide=tuple(dict.fromkeys(node.name for node in graph.nodes if node in given.wide)),
     )
+
+
+def _by_the_best(
+    rounder: "Rounder", trial: Trial, samples: Samples, first: Sequence[Sample]
+) -> tuple["Rounder", list[Remark]]:
+    """Round by the recipe that was asked for, or that does best on samples held out."""
+    asked = rounder.asked
+    recipe = Recipe(method=asked.method, fit=asked.fit, percentile=asked.percentile)
+    tried: list[Remark] = []
+    if asked.method == AUTO or asked.fit:
+        rows, held = trial.rows(samples) if asked.fit else ({}, [])
+        rounder = replace(rounder, rows=rows)
+        asked.step("trying ranges and weights")
+        recipe, tried = best(trial, held or first, recipe, rounder.tried)
+    return replace(rounder, asked=by(recipe, asked)), tried
 
 
 def _equalized(

@@ -159,10 +159,7 @@ def attention(  # noqa: PLR0917 - the signature is the schema
     _check_alike(query, key, value)
     past = 0 if past_key is None else past_key.shape[2]
     if past_key is not None and past_value is not None:
-        for older, newer in ((past_key, key), (past_value, value)):
-            if (*older.shape[:2], *older.shape[3:]) != (*newer.shape[:2], *newer.shape[3:]):
-                raise InvalidModel(f"{older.type} can't come before {newer.type}")
-        key, value = join(g, [past_key, key], 2), join(g, [past_value, value], 2)
+        key, value = _behind(g, past_key, key), _behind(g, past_value, value)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = grouped(g, g.MUL(query, scale), g.transpose(key, (0, 1, 3, 2)))
     stages = [scores]
@@ -188,6 +185,13 @@ def attention(  # noqa: PLR0917 - the signature is the schema
     if q.rank == 3:
         result = g.reshape(g.transpose(result, (0, 2, 1, 3)), out[0].dims)
     return [result, key, value, stages[qk_matmul_output_mode]][: len(out)]
+
+
+def _behind(g: Builder, older: Value, newer: Value) -> Value:
+    """What was kept of earlier runs, and what came now. Raises InvalidModel where they don't fit."""
+    if (*older.shape[:2], *older.shape[3:]) != (*newer.shape[:2], *newer.shape[3:]):
+        raise InvalidModel(f"{older.type} can't come before {newer.type}")
+    return join(g, [older, newer], 2)
 
 
 def _check_alike(query: Value, key: Value, value: Value) -> None:
