@@ -190,3 +190,13 @@ def test_doubles_are_what_float32_holds_of_them(want, held):
 
     assert compare("y", doubles(want, want), doubles(held, held)).equal
     assert not compare("y", doubles(want, want), doubles(held, 1e-29)).equal
+
+
+@pytest.mark.parametrize("far", [-2e300, 3e-60])
+def test_doubles_beyond_float32_may_be_right_for_their_own_magnitude(far):
+    def doubles(*numbers):
+        return np.array(numbers, np.float64)
+
+    assert compare("y", doubles(far, far), doubles(far, far * (1 + 1e-6))).equal
+    assert not compare("y", doubles(far, far), doubles(far, far * 1.1)).equal
+    assert not compare("y", doubles(far, 1.0), doubles(far, 1.001)).equal
