@@ -188,6 +188,26 @@ def test_tiny_weights_keep_their_bias(tmp_path, child):
     np.testing.assert_allclose(output[0, 1:3, 3, 3], [3.0, -2.5], atol=0.05)
 
 
+@pytest.mark.parametrize("is_added", [True, False])
+def test_wide_biases_leave_their_weights_alone(is_added, tmp_path, child):
+    """Beside int16 a bias is int64: weights a thousandth of it keep their scales, and their bits."""
+    n = Net(x=(1, 64))
+    weights = RNG.normal(0, 0.005, (64, 12))
+    bias = RNG.choice([-1, 1], 12) * RNG.uniform(15, 20, 12)
+    product = [n.MatMul("x", n.const(weights))] if is_added else ["x", n.const(weights)]
+    result = n.Add(*product, n.const(bias)) if is_added else n.Gemm(*product, n.const(bias))
+    path = n.save(tmp_path / "m.onnx", result)
+    request = QuantizeRequest(random=4, activations="int16", target="tflite-micro")
+    found = quantize(path, tmp_path / "q.onnx", request)
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0, 1)))
+    assert not [r.text for r in (*found.remarks, *made.remarks) if "raised" in r.text]
+    (op,) = [o for o in made.translation.layout.graph.nodes if o.op.name == "FULLY_CONNECTED"]
+    stored = op.operands()[2]
+    assert stored.dtype == np.int64
+    assert np.abs(stored.const).max() > 2**31
+    np.testing.assert_allclose(stored.const * stored.quant.scale, bias, atol=1e-2)
+
+
 def test_stray_values_cost_less_by_other_methods(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "RNG", np.random.default_rng(5))
     n = Net(x=(1, 16))

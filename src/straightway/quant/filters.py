@@ -9,8 +9,8 @@ import numpy as np
 from straightway.ir import Graph, Node, Quant, Value
 from straightway.ir.scheme import aligned
 from straightway.quant.assignment import Assignment
-from straightway.quant.scheme import INT8
-from straightway.quant.weights import LARGEST_BIAS, output_axis
+from straightway.quant.scheme import INT8, INT16, Scheme
+from straightway.quant.weights import BIAS_LIMIT, least_scale, output_axis
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
 
@@ -22,7 +22,7 @@ LEAST_RATIO = 2.0**-24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Integers of weights and bias, and their scales."""
+    """Integers of weights and bias, and their scales; a bias that is floats in the model is None."""
 
     weights: np.ndarray
     quant: Quant
@@ -34,21 +34,19 @@ class Filter:
 class Filters:
     """The filters of a graph, by node; what was done to them.
 
-    `shifts` belong to the biases of ops that have none: what adds a constant to their results takes them.
+    `shifts` belong to biases of floats: an op's own, or the constant that is added to its result.
     """
 
     by_node: Mapping[Node, Filter]
     remarks: tuple[Remark, ...]
     shifts: Mapping[Node, np.ndarray] = field(default_factory=dict)
 
-    def of(self, node: Node, place: int) -> tuple[np.ndarray, Quant]:
-        """Weights (place 1) or bias (2) of a node."""
+    def of(self, node: Node, place: int) -> tuple[np.ndarray, Quant] | None:
+        """Weights (place 1) or bias (2) of a node; None for a bias of floats."""
         found = self.by_node[node]
         if place == 1:
             return found.weights, found.quant
-        if found.bias is None:
-            raise ValueError(f"{node} has no bias")
-        return found.bias, found.bias_quant
+        return None if found.bias is None else (found.bias, found.bias_quant)
 
 
 def store(
@@ -102,9 +100,9 @@ def _filter(
     others = tuple(k for k in range(array.ndim) if k != axis)
     most = np.abs(array).max(others) if array.size else np.zeros(array.shape[axis])
     most = most if per_channel else np.full_like(most, most.max(initial=0.0))
-    x_scale = assignment.roundings(node, x)[-1].scale
-    least = np.full_like(most, LEAST_RATIO * _result_scale(node, assignment) / x_scale)
-    wanted = _bias_scale(bias, x_scale, len(most))
+    read = assignment.roundings(node, x)[-1]
+    least = np.full_like(most, LEAST_RATIO * _result_scale(node, assignment) / read.scale)
+    wanted = np.broadcast_to(least_scale(bias, read), most.shape)
     scale = np.maximum.reduce([most / MOST, least, wanted])
     if not per_channel:
         scale = np.full_like(scale, scale.max(initial=0.0))
@@ -115,8 +113,8 @@ def _filter(
         Filter(
             weights=np.clip(numbers, -MOST, MOST).astype(INT8),
             quant=quant,
-            bias=None if bias is None else _bias(bias, quant, x_scale),
-            bias_quant=_quant(np.float32(x_scale) * quant.scale, 0 if per_channel else None),
+            bias=None if bias is None else _bias(bias, quant, read),
+            bias_quant=_quant(np.float32(read.scale) * quant.scale, 0 if per_channel else None),
         ),
         remarks,
     )
@@ -141,18 +139,13 @@ def _result_scale(node: Node, assignment: Assignment) -> float:
     return 0.0 if scheme is None else scheme.scale
 
 
-def _bias_scale(bias: Value | None, x_scale: float, count: int) -> np.ndarray:
-    """The least scale of each channel with which its bias fits int32."""
-    if bias is None or bias.const is None:
-        return np.zeros(count)
-    return np.abs(np.ravel(np.asarray(bias.const, np.float64))) / (x_scale * LARGEST_BIAS)
-
-
-def _bias(bias: Value, quant: Quant, x_scale: float) -> np.ndarray:
-    scale = (np.float32(x_scale) * quant.scale).astype(np.float64)
-    limit = 2**31 - 1
+def _bias(bias: Value, quant: Quant, x: Scheme) -> np.ndarray | None:
+    """Int32; None beside int16, where it is int64, of which ONNX has no DequantizeLinear."""
+    if x.dtype == INT16:
+        return None
+    scale = (np.float32(x.scale) * quant.scale).astype(np.float64)
     numbers = np.rint(np.ravel(np.asarray(bias.const, np.float64)) / scale)
-    return np.clip(numbers, -limit, limit).astype(np.int32)
+    return np.clip(numbers, 1 - BIAS_LIMIT, BIAS_LIMIT - 1).astype(np.int32)
 
 
 def _told(node: Node, own: np.ndarray, scale: np.ndarray, wanted: np.ndarray) -> list[Remark]:
@@ -165,7 +158,7 @@ def _told(node: Node, own: np.ndarray, scale: np.ndarray, wanted: np.ndarray) ->
         (dead, "channels have no weights but zeros; their scale is that of their bias"),
         (
             raised,
-            "channels have weights so small that their bias would not fit int32; their scale was raised",
+            "channels have weights so small that their bias would not fit; their scale was raised",
         ),
         (tiny, "channels have weights too small to change the result; their scale was raised"),
     ):

@@ -350,7 +350,7 @@ class _Pass:
                 kind="done",
                 step=STEP,
                 node=name,
-                text=f"the scale of {count} channels of weights was raised so that their bias fits int32",
+                text=f"the scale of {count} channels of weights was raised so that their bias fits",
                 numbers={"channels": count},
             )
             for name, count in self.raised.items()

@@ -166,10 +166,8 @@ class _Maker:
         for place, value in enumerate(node.inputs):
             if value is None or value.const is None:
                 found.append(None if value is None else self.read(node, value))
-            elif integer and row.quant == "weights" and self.filters is not None:
+            elif row.quant == "weights" and (integer or self.is_hybrid(node)):
                 found.append(self.weights(node, place))
-            elif self.is_hybrid(node):
-                found.append(self.weights(node, 1) if place == 1 else self.bias(node, value))
             elif integer and value.dtype == FLOAT32 and self.is_rounded(node, row):
                 found.append(self.constant(value, self.stored_as(node)))
             elif place == 1 and spelling.weights_perm(node):
@@ -207,7 +205,7 @@ class _Maker:
         maker = makers[0] if len(makers) == 1 and node.op.name == "ADD" else None
         if self.filters is None or maker is None or maker not in self.filters.shifts:
             return None
-        if maker.output in self.assignment.schemes:
+        if maker.output in self.assignment.schemes or len(maker.operands()) > 2:
             return None
         behind = maker.output.rank - 1 - int(maker.attrs.get("axis", maker.output.rank - 1))
         return self.filters.shifts[maker].reshape(-1, *[1] * behind)
@@ -244,10 +242,13 @@ class _Maker:
         return made
 
     def weights(self, node: Node, place: int) -> Value:
-        """Weights or bias as integers and scales."""
+        """Weights or bias as integers and scales, or a bias of floats."""
         if self.filters is None:
             raise ValueError("there are no filters")
-        array, quant = self.filters.of(node, place)
+        stored = self.filters.of(node, place)
+        if stored is None:
+            return self.bias(node, node.operands()[place])
+        array, quant = stored
         real = np.asarray(node.operands()[place].const)
         perm = spelling.weights_perm(node) if place == 1 else None
         if perm is not None:

@@ -1,4 +1,7 @@
-"""Weights and biases as the 8-bit scheme stores them: int8 without zero points, int32 at s_x · s_w."""
+"""Weights and biases as the 8-bit scheme stores them: int8 without zero points, int32 at s_x · s_w.
+
+Beside int16 biases are int64.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -8,8 +11,10 @@ from straightway.ir import Graph, Node, Quant, Value, edit
 from straightway.ir.scheme import aligned
 from straightway.quant.scheme import INT8, INT16, Scheme, whole_numbers
 
-# int32 with room for the sum of products beside it
-LARGEST_BIAS = 2.0**30
+# with as much room for the sum of products beside it: int32; beside int16, the 40 bits of Ethos-U
+# (ethos-u-vela: constraint_bias_40bit), fewer than the 48 of LiteRT (kernels/internal/common.cc:62) and TFLM
+BIAS_LIMIT = 2**31
+WIDE_BIAS_LIMIT = 2**39
 INT8_LIMITS = (-128, 127)
 
 
@@ -20,6 +25,19 @@ class Stored:
     weights: Value
     bias: Value | None
     raised: int = 0
+
+
+def bias_limit(dtype: np.dtype) -> int:
+    """What the magnitude of a bias must be below, beside operands of this type."""
+    return WIDE_BIAS_LIMIT if dtype == INT16 else BIAS_LIMIT
+
+
+def least_scale(bias: Value | None, x: Scheme) -> np.ndarray:
+    """The least scale of each channel of weights with which its bias takes half of the limit."""
+    if bias is None or bias.const is None:
+        return np.zeros(1)
+    magnitude = np.abs(np.ravel(np.asarray(bias.const, np.float64)))
+    return np.asarray(magnitude / (x.scale * (bias_limit(x.dtype) / 2)))
 
 
 def output_axis(node: Node) -> int:
@@ -61,12 +79,10 @@ def store(graph: Graph, node: Node, x: Scheme) -> Stored:
     axis = output_axis(node)
     scale = np.ravel(np.asarray(weights.quant.scale, np.float32))
     count = weights.shape[axis]
-    raised = np.zeros(1, bool)
-    if bias is not None and bias.const is not None:
-        wanted = np.abs(np.ravel(np.asarray(bias.const, np.float64))) / (x.scale * LARGEST_BIAS)
-        raised = wanted > scale
-        if raised.any():
-            scale = np.maximum(np.broadcast_to(scale, (count,)), wanted).astype(np.float32)
+    wanted = least_scale(bias, x)
+    raised = wanted > scale
+    if raised.any():
+        scale = np.maximum(np.broadcast_to(scale, (count,)), wanted).astype(np.float32)
     quant = Quant(
         scale=scale,
         zero_point=np.zeros(scale.size, np.int64),
@@ -92,9 +108,7 @@ def _bias(graph: Graph, bias: Value, weights: Quant, x: Scheme) -> Value:
     )
     dtype = np.int64 if x.dtype == INT16 else np.int32
     wide = np.asarray(bias.const, np.float64) / aligned(scale.astype(np.float64), quant, 1)
-    limits = np.iinfo(np.int32)
-    made = edit.constant(
-        graph, np.clip(np.rint(wide), limits.min, limits.max).astype(dtype), bias.name
-    )
+    limit = bias_limit(x.dtype)
+    made = edit.constant(graph, np.clip(np.rint(wide), -limit, limit - 1).astype(dtype), bias.name)
     made.quant = quant
     return made
