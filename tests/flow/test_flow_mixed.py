@@ -12,6 +12,7 @@ from straightway.flow.candidate import describe
 from straightway.flow.convert import Request, convert
 from straightway.flow.mixed import SAMPLES
 from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.quant.edges import is_op
 from straightway.run import litert, ort
 from straightway.run.process import Child
 
@@ -136,10 +137,13 @@ def test_less_loss_costs_more_floats(tmp_path):
     assert SAMPLES > 1
 
 
+CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
+
+
 def conversions(file):
     """The QUANTIZE and DEQUANTIZE ops of a file, by index."""
     ops = describe(file).main.operators
-    return {k: op.kind for k, op in enumerate(ops) if op.kind in ("QUANTIZE", "DEQUANTIZE")}
+    return {k: op.kind for k, op in enumerate(ops) if op.kind in CONVERSIONS}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +158,9 @@ def test_the_conversions_left_are_those_that_the_plan_lists(tmp_path, child, net
     (tmp_path / "q.tflite").write_bytes(made.data)
     assert conversions(tmp_path / "q.tflite") == {b.operator: b.op for b in found.borders}
     assert [b.value for b in made.borders] == [b.value for b in found.borders]
+    nodes = [n for n in made.translation.layout.graph.nodes if not is_op(n, *CONVERSIONS)]
+    whole = {n.name for n in nodes if n.outputs and n.output.dtype != np.float32}
+    assert whole.isdisjoint(found.floats)
     ends = [b for b in found.borders if "the model's" in b.cause]
     inside = [b for b in found.borders if b not in ends]
     if allowed is None:

@@ -245,6 +245,49 @@ def test_nodes_stay_in_floats_on_request(tmp_path, child):
     assert product.output.dtype == np.float32
 
 
+BETWEEN = {
+    "LOGISTIC": lambda n, x: n.Sigmoid(x),
+    "SOFTMAX": lambda n, x: n.Softmax(x, axis=1),
+    "ADD": lambda n, x: n.Add(x, n.Tanh(x)),
+    "AVERAGE_POOL_2D": lambda n, x: n.AveragePool(x, kernel_shape=[2, 2]),
+    "MAX_POOL_2D": lambda n, x: n.MaxPool(x, kernel_shape=[2, 2]),
+}
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("op", BETWEEN)
+def test_nodes_between_integers_stay_in_floats_on_request(op, is_open, tmp_path, child):
+    """Roundings on both sides mean integers, unless the model says that it keeps the node in floats."""
+    n = Net(x=("batch" if is_open else 1, 8, 8, 8))
+    kept = BETWEEN[op](n, n.Conv("x", n.weights(12, 8, 3, 3)))
+    path = n.save(tmp_path / "m.onnx", n.Conv(kept, n.weights(8, 12, 3, 3)))
+    options = {"random": 4, "target": "tflite-micro", "method": "minmax", "fit": False}
+    asked = QuantizeRequest(keep_float=[f"n_{kept}"], **options)
+    found = quantize(path, tmp_path / "q.onnx", asked)
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,)))
+    nodes = made.translation.layout.graph.nodes
+    dtypes = {node.op.name: node.output.dtype.name for node in nodes}
+    assert dtypes["CONV_2D"] == "int8"
+    assert {dtypes[op], dtypes["DEQUANTIZE"]} == {"float32"}
+    assert list(found.floats) == [f"n_{kept}"]
+    assert [b.value for b in made.borders] == [b.value for b in found.borders]
+    quantize(path, tmp_path / "q.onnx", QuantizeRequest(**options))
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,)))
+    assert "DEQUANTIZE" not in {node.op.name for node in made.translation.layout.graph.nodes}
+
+
+def test_what_only_moves_has_the_type_of_what_is_beside_it(tmp_path, child):
+    n = Net(x=(1, 8, 8, 8))
+    moved = n.Transpose(n.Conv("x", n.weights(8, 8, 3, 3)), perm=[0, 1, 3, 2])
+    path = n.save(tmp_path / "m.onnx", n.Conv(moved, n.weights(8, 8, 3, 3)))
+    asked = QuantizeRequest(random=4, target="tflite-micro", keep_float=[f"n_{moved}"])
+    found = quantize(path, tmp_path / "q.onnx", asked)
+    assert not found.floats
+    assert [r.node for r in found.remarks if "only orders elements" in r.text] == [f"n_{moved}"]
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0,)))
+    assert not [b for b in made.borders if "the model's" not in b.cause]
+
+
 def test_scores_beside_boxes_do_not_become_zero(tmp_path, child):
     """As a detector ends: one tensor of pixels to 300 and of scores to 1."""
     n = Net(x=(1, 3, 8, 8))

@@ -274,7 +274,8 @@ def _quantized(
             with files.scratch("rounded.onnx", data) as rounded_path:
                 paths = (path, float_path, rounded_path)
                 near = accuracy(child, paths, first, (plain, made), given)
-            told = (*sides.floats(given), *sides.wide(given, graph, asked.int16, asked.device))
+            kept = sides.floats(given, graph, asked.keep_float)
+            told = (*kept, *sides.wide(given, graph, asked.int16, asked.device))
             remarks = (*given.remarks, *stored.remarks, *made.remarks, *told)
             return Rounded(data=data, given=given, accuracy=near, remarks=remarks)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from straightway.errors import InvalidRequest
 from straightway.ir import Graph, Node
-from straightway.quant.assignment import Assignment, why_float
+from straightway.quant.assignment import Assignment, renames, why_float
 from straightway.quant.placement import ALLOWED
 from straightway.quant.scheme import INT16
 from straightway.remark import Remark
@@ -32,9 +32,14 @@ def check_names(path: Path, graph: Graph, floats: Collection[str], wide: Collect
             raise InvalidRequest(f"{path}: --int16 {name}: {reasons[0]}; --float keeps it whole")
 
 
-def floats(given: Assignment) -> list[Remark]:
-    """Why nodes stay in floats."""
-    found = []
+def floats(given: Assignment, graph: Graph, asked: Collection[str]) -> list[Remark]:
+    """Why nodes stay in floats, and which of those asked for have the type of what is beside them."""
+    text = "only orders elements anew, which has the type of what is beside it"
+    found = [
+        Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
+        for node in graph.nodes
+        if node.name in asked and renames(node) and node not in given.floats
+    ]
     for node, why in given.floats.items():
         own = node in given.hybrids
         text = why if own else f"stays in floats: {why}"

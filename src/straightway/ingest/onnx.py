@@ -16,6 +16,7 @@ from straightway.ir import Graph, Node, Op, Source, TensorType, Value, edit
 from straightway.onnx_io import read as onnx_read
 from straightway.onnx_io.schema import NEWEST_OPSET, check_present, element_dtype
 from straightway.onnx_io.weights import Mappings
+from straightway.onnx_io.write import COMPUTES, FLOATS
 
 STACK_TRACE = "pkg.torch.onnx.stack_trace"
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
@@ -244,7 +245,8 @@ def source_of(node: onnx_ir.Node, name: str) -> Source:
         place = {"file": last["file"], "line": int(last["line"]), "code": code}
     # the last scope is the operator itself, the one before it the module that owns it
     module = scopes[-2] if len(scopes) > 1 else ""
-    return Source(node=name, op=node.op_type, module=module, **place)
+    in_floats = node.metadata_props.get(COMPUTES) == FLOATS
+    return Source(node=name, op=node.op_type, module=module, in_floats=in_floats, **place)
 
 
 def _type(value: onnx_ir.Value) -> TensorType | None:

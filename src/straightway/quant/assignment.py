@@ -36,6 +36,7 @@ SMALLEST_SCALE = 1e-9
 UNLIKE = 16.0
 # and one this much wider fewer than two: of the scores beside a detector's boxes nothing would be left
 LOST = 64.0
+ASKED = "the request keeps it in floats"
 Range = tuple[float, float]
 # a value as integers of one type
 Key = tuple[Value, np.dtype]
@@ -75,6 +76,17 @@ class Assignment:
     def is_direct(self, value: Value) -> bool:
         """Whether the second type of a value is rounded from floats, not from its first."""
         return value.producer is None or value.producer in self.floats
+
+    def is_kept(self, node: Node) -> bool:
+        """Whether an op computes with floats between roundings by which others would make it integers.
+
+        Elements that are only picked are the same by either, so that it counts for those asked for.
+        """
+        why = self.floats.get(node)
+        if why is None or node in self.hybrids:
+            return False
+        results = [v in self.schemes for v in node.outputs if v.dtype == FLOAT32]
+        return why == ASKED or (not picks(node) and bool(results) and all(results))
 
     def roundings(self, node: Node, value: Value) -> tuple[Scheme, ...]:
         """The schemes by which a value is rounded, one after another, before an op reads it."""
@@ -173,6 +185,12 @@ def why_float(node: Node, dtype: np.dtype = INT8) -> str:
     return ""
 
 
+def renames(node: Node) -> bool:
+    """Whether an op only orders elements anew: it has no numbers of its own, and takes any type."""
+    row = ROWS.get(node.op.name)
+    return row is not None and row.layout == "rename"
+
+
 @dataclass(slots=True, kw_only=True)
 class _Assigner:
     graph: Graph
@@ -267,8 +285,8 @@ class _Assigner:
         """Why a node that has to do with floats stays there."""
         if not any(v.dtype == FLOAT32 for v in (*node.operands(), *node.outputs)):
             return ""
-        if node.name in self.asked.keep_float:
-            return "the request keeps it in floats"
+        if node.name in self.asked.keep_float and not renames(node):
+            return ASKED
         return why_float(node, self.asked.dtype) or self.loses(node)
 
     def loses(self, node: Node) -> str:

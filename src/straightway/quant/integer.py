@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from straightway.ir import Graph, Node, Op, Value, edit
+from straightway.ir.source import is_kept_in_floats
 from straightway.passes import activation, dead
 from straightway.quant import assign, average, storage, weights
 from straightway.quant.edges import (
@@ -380,7 +381,7 @@ def floats(node: Node) -> list[Value]:
 def picks(node: Node) -> bool:
     """Whether the elements of the results are elements of the operands, or zero."""
     row = ROWS.get(node.op.name)
-    if row is None:
+    if row is None or is_kept_in_floats(node.origins):
         return False
     return (row.quant == "same" and node.op.name not in AVERAGES) or spreads(node)
 
@@ -398,7 +399,8 @@ def spreads(node: Node) -> bool:
 
 def factor(node: Node) -> tuple[Value, float] | None:
     """The operand of a MUL or DIV between integers, and the number by which it multiplies it."""
-    if not is_op(node, "MUL", "DIV") or node.attrs.get("activation") != "NONE":
+    is_plain = is_op(node, "MUL", "DIV") and node.attrs.get("activation") == "NONE"
+    if not is_plain or is_kept_in_floats(node.origins):
         return None
     a, b = node.operands()
     x, other = (b, a) if is_op(node, "MUL") and a.const is not None else (a, b)
@@ -412,9 +414,8 @@ def factor(node: Node) -> tuple[Value, float] | None:
 
 
 COARSE = "TFLite's 16-bit kernel of it interpolates in a table, and loses more than 8 bits do"
+KEPT = "the model keeps it in floats"
 DIVISOR = "TFLite's 8-bit DIV fails where a divisor rounds to zero"
-
-
 UNEVEN = "TFLite's 8-bit comparison rounds to multiples of 1/256 before it compares, and fails at a scale of 1"
 
 
@@ -466,6 +467,8 @@ def why_float(node: Node) -> str:
         return "what runs in a loop or in a branch computes with floats"
     if row is None or row.quant in ("float", "int") or is_op(node, "QUANTIZE", "DEQUANTIZE"):
         return f"TFLite's {node.op.name} has no 8-bit kernel"
+    if is_kept_in_floats(node.origins):
+        return KEPT
     if divides_by_runtime(node):
         return DIVISOR
     real = floats(node)

@@ -7,6 +7,7 @@ import numpy as np
 
 from straightway.errors import NotYet
 from straightway.ir import Graph, Node, Quant, Value, edit
+from straightway.ir.source import kept_in_floats
 from straightway.lower.control_inside import reads
 from straightway.lower.lowering import Lowered
 from straightway.passes.arguments import onnx_op
@@ -126,7 +127,10 @@ class _Maker:
         inputs = [None if v is None else given[v] for v in maker.inputs]
         attrs = {name: copy_attribute(value, given) for name, value in maker.attrs.items()}
         results = [Value(self.graph.fresh(v.name), v.type) for v in maker.outputs]
-        made = Node(maker.op, inputs, results, attrs, name=maker.name, origins=maker.origins)
+        ops = [op for op, of in self.lowered.makers.items() if of is maker]
+        kept = any(map(self.assignment.is_kept, ops))
+        origins = kept_in_floats(maker.origins) if kept else maker.origins
+        made = Node(maker.op, inputs, results, attrs, name=maker.name, origins=origins)
         edit.append(self.graph, made)
         for value, result in zip(maker.outputs, results, strict=True):
             logical = self.lowered.values.get(value)
@@ -149,7 +153,8 @@ class _Maker:
 
     def spell(self, node: Node) -> None:
         """Write an op in ONNX's words."""
-        writer = Writer(self.graph, rounds=self.is_hybrid(node))
+        kept = self.assignment.is_kept(node)
+        writer = Writer(self.graph, rounds=self.is_hybrid(node), in_floats=kept)
         results = spelling.spell(writer, node, self.operands(node))
         for value, result in zip(node.outputs, results, strict=True):
             result.type = value.type

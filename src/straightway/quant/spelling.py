@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from straightway.ir import Graph, Node, Op, Value, edit
+from straightway.ir.source import kept_in_floats
 from straightway.passes.arguments import onnx_op
 
 OPSET = 20
@@ -38,12 +39,14 @@ def rounding_op(name: str, dtype: np.dtype, dtypes: Collection[np.dtype]) -> Op:
 class Writer:
     """Appends ONNX nodes of one lowered op to a graph.
 
-    `rounds`: what weights are multiplied with is rounded by its range as the model runs.
+    `rounds`: what weights are multiplied with is rounded by its range as the model runs. `in_floats`: the op
+    stays in floats, even between roundings.
     """
 
-    def __init__(self, graph: Graph, *, rounds: bool = False) -> None:
+    def __init__(self, graph: Graph, *, rounds: bool = False, in_floats: bool = False) -> None:
         self.graph = graph
         self.rounds = rounds
+        self.in_floats = in_floats
         self.like: Node | None = None
 
     def node(self, name: str, inputs: Sequence[Value | None], count: int = 1, **attrs: Any) -> Any:
@@ -51,6 +54,7 @@ class Writer:
         like = self.like
         label = "" if like is None else like.name
         origins = frozenset() if like is None else like.origins
+        origins = kept_in_floats(origins) if self.in_floats else origins
         results = [Value(self.graph.fresh(f"{label}/{name.lower()}"), None) for _ in range(count)]
         op = onnx_op(name, OPSET)
         edit.append(self.graph, Node(op, inputs, results, attrs, name=label, origins=origins))
