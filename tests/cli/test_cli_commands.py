@@ -582,6 +582,23 @@ def test_quantize_says_what_causes_the_error_and_what_conversions_are_left(run, 
     assert "the model's input 'image' is floats" in converted.stdout
 
 
+@pytest.mark.parametrize(
+    ("options", "bits", "is_empty"),
+    [
+        (["--max-loss", "0"], "0 values in 8 bits", True),
+        (["--target", "tflite-micro", "--activations", "int16"], "values in 16 bits", False),
+        ([], "values in 8 bits", False),
+    ],
+)
+def test_quantize_says_how_wide_and_warns_of_nothing_rounded(
+    options, bits, is_empty, run, tmp_path
+):
+    path = save(convolutions(), tmp_path / "net.onnx")
+    told = run("quantize", path, "--random", "2", "-o", tmp_path / "q.onnx", *options).stdout
+    assert bits in told.splitlines()[0]
+    assert ("warning: no value between operators" in told) == is_empty
+
+
 @pytest.mark.parametrize("loss", ["x", "3 apples", "", "-1", "nan"])
 def test_a_loss_has_a_unit(loss, run, tmp_path):
     path = save(convolutions(), tmp_path / "net.onnx")

@@ -105,6 +105,20 @@ def test_a_function_of_the_user(tmp_path, monkeypatch, made):
     assert [array.shape for array in arrays_of(data)] == [(1, 3, 4, 6)] * 2
 
 
+def test_a_function_of_a_file_wherever_it_stands(tmp_path, monkeypatch):
+    there = tmp_path / "data.v2"
+    there.mkdir()
+    (there / "shape.py").write_text("SHAPE = (1, 3, 4, 6)\n")
+    file = there / "json.py"  # a module of that name is loaded, and is another one
+    file.write_text(
+        "import numpy as np\nfrom shape import SHAPE\ndef samples():\n    yield np.ones(SHAPE)\n"
+    )
+    monkeypatch.delitem(sys.modules, "shape", raising=False)
+    data = open_data(f"{file}:samples", ONE)
+    assert [array.shape for array in arrays_of(data)] == [(1, 3, 4, 6)]
+    assert sys.modules["json"].__file__ != str(file)
+
+
 def test_random_inputs_are_branded():
     data = open_data(None, TWO, random=4)
     assert (data.count, data.is_random, len(list(data))) == (4, True, 4)
@@ -113,6 +127,11 @@ def test_random_inputs_are_branded():
 def broken(folder, name):
     (folder / name).write_bytes(b"\x93NUMPY garbage")
     return folder
+
+
+def script(folder):
+    (folder / "a.py").write_text("")
+    return folder / "a.py"
 
 
 def pipe(folder):
@@ -141,6 +160,8 @@ def huge(folder):
         (lambda folder: broken(folder, "a.png"), "pictures need their preprocessing: --mean"),
         (lambda _: "no_such_module:f", "no_such_module:f: can't be imported"),
         (lambda _: "json:nothing", "can't be imported"),
+        (lambda folder: f"{folder / 'none.py'}:f", "no such file or folder.*FILE.py:FUNCTION"),
+        (lambda folder: f"{script(folder)}:nothing", "can't be imported"),
         (lambda _: "json:decoder", "is no function"),
         (lambda _: lambda: 5, "gives int, not a series"),
         (lambda _: lambda: iter([np.ones(3)]), r"takes float32\[1, 3, 4, 6\]"),

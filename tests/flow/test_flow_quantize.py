@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import straightway
 from straightway.errors import InvalidRequest
+from straightway.flow.candidate import describe
 from straightway.flow.convert import Request, convert
 from straightway.flow.quantize import QuantizeRequest, quantize
 from straightway.run import litert, ort
@@ -422,3 +423,34 @@ def test_deploying_in_eight_bits_writes_both_files_and_says_what_they_cost(tmp_p
     assert sum(shown.inside[0].before) == sum(shown.inside[0].after) > 0
     assert made.view.verdict.accuracy.startswith(f"{least:.1f} dB signal to error")
     assert made.conversion.verification.equal
+
+
+@pytest.mark.parametrize("kept", [(), ("embedding",)])
+def test_an_embedding_stays_in_floats_only_where_it_does(tmp_path, kept):
+    rng = np.random.default_rng(3)
+    table, weights = (rng.standard_normal(s).astype(np.float32) for s in ((50, 16), (16, 4)))
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "ids"], ["rows"], name="embedding"),
+            helper.make_node("MatMul", ["rows", "weights"], ["y"], name="head"),
+        ],
+        "tagger",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 6, 4])],
+        [numpy_helper.from_array(table, "table"), numpy_helper.from_array(weights, "weights")],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
+    ids = rng.integers(0, 50, (8, 1, 6))
+    asked = QuantizeRequest(
+        calibration=lambda: ({"ids": one} for one in ids),
+        keep_float=kept,
+        target="tflite-micro",
+    )
+    found = quantize(tmp_path / "m.onnx", tmp_path / "q.onnx", asked)
+    told = [remark for remark in found.remarks if "stays as it is" in remark.text]
+    assert [remark.node for remark in told] == list(kept)
+    made = convert(tmp_path / "q.onnx", request=Request(seeds=(0,)))
+    (tmp_path / "q.tflite").write_bytes(made.data)
+    looked_up = [n for n in describe(tmp_path / "q.tflite").main.operators if n.kind == "GATHER"]
+    assert len(looked_up) == 1

@@ -24,7 +24,7 @@ Calibration = Annotated[
         "--calibration",
         "--data",
         metavar="DATA",
-        help="Typical inputs: a folder of .npy, .npz or pictures, an .npz, or MODULE:FUNCTION.",
+        help="Typical inputs: a folder of .npy, .npz or pictures, an .npz, MODULE:FUNCTION or FILE.py:FUNCTION.",
     ),
 ]
 Random = Annotated[

@@ -43,6 +43,9 @@ from straightway.report.quantity import percent, plural, shortened
 MOST_NODES = 10
 NAMED = 4
 CONSTANT = "every input is one and the same number in all calibration data: ranges and accuracy say nothing"
+NOTHING = (
+    "no value between operators is stored as integers: what was asked for leaves all in floats"
+)
 
 
 @app.command("quantize")
@@ -132,12 +135,14 @@ def summary(done: Any) -> dict[str, Any]:
 def lines(done: Any) -> list[str]:
     """The result in a few lines: accuracy, where it is lost, what there is to say."""
     wide = f", {plural(len(done.wide), 'node')} with 16" if done.wide else ""
-    whole = f"{len(done.data):,} bytes, {plural(done.stored, 'value')} in 8 bits{wide}"
+    whole = f"{len(done.data):,} bytes, {plural(done.stored, 'value')} in {done.bits} bits{wide}"
     text = [f"{done.path}: {whole}, observed on {done.calibration}"]
     if done.is_random:
         text.append(
             "the inputs are made up: ranges and accuracy say little (the file says so, too)"
         )
+    if not done.stored:
+        text.append(f"warning: {NOTHING}")
     if done.is_constant:
         text.append(f"warning: {CONSTANT}")
     text.append(f"against the float model, on {plural(done.accuracy.samples, 'sample')}:")

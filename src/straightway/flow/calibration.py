@@ -1,11 +1,13 @@
 """Calibration data: samples of a model's inputs from files, pictures, or a function of the user's."""
 
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -20,8 +22,8 @@ LAYOUTS = ("nchw", "nhwc")
 INSTALL = "Pictures need pillow: pip install 'straightway[images]'"
 EXAMPLE = (
     "Give 100 to 500 typical inputs: --calibration FOLDER (of .npy or .npz, or of pictures with "
-    "--mean and --std), --calibration DATA.npz, --calibration MODULE:FUNCTION (a generator of "
-    "dictionaries of arrays); or --random, for a trial without data"
+    "--mean and --std), --calibration DATA.npz, --calibration MODULE:FUNCTION or FILE.py:FUNCTION (a "
+    "generator of dictionaries of arrays); or --random, for a trial without data"
 )
 
 
@@ -90,8 +92,8 @@ def open_data(
 ) -> Samples:
     """Find the samples for the inputs of an ingested graph of known shapes.
 
-    `data` is a folder, an .npz file, "module:function", or a function; None with `random` makes so
-    many seeded inputs. Raises InvalidRequest where there is nothing, with an example of what to give.
+    `data` is a folder, an .npz file, "module:function", "file.py:function", or a function; None with
+    `random` makes so many seeded inputs. Raises InvalidRequest where there is nothing, with an example of what to give.
     """
     check_data(data, random=random)
     if data is None:
@@ -114,7 +116,9 @@ def check_data(
         raise InvalidRequest(f"there is no calibration data. {EXAMPLE}")
     if data is None or callable(data) or Path(data).exists():
         return
-    if ":" not in str(data) or Path(data).suffix:
+    module, colon, _ = str(data).rpartition(":")
+    is_function = colon and (Path(module).is_file() if _is_file(module) else not Path(data).suffix)
+    if not is_function:
         raise InvalidRequest(f"{data}: there is no such file or folder. {EXAMPLE}")
 
 
@@ -352,12 +356,18 @@ def _place(value: Value, pictures: Pictures, file: Path) -> tuple[bool, int, int
     )
 
 
+def _is_file(module: str) -> bool:
+    return Path(module).suffix == ".py"
+
+
 def _function(name: str) -> Callable[[], Iterable[object]]:
-    """The user's function; modules beside the working directory are found."""
-    module, _, attribute = name.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
+    """The user's function: of a module, also in the working directory, or of a file and its like."""
+    module, _, attribute = name.rpartition(":")
+    place = Path(module).resolve().parent if _is_file(module) else Path.cwd()
+    sys.path.insert(0, str(place))
     try:
-        found: object = getattr(importlib.import_module(module), attribute)
+        loaded = _of_file(Path(module)) if _is_file(module) else importlib.import_module(module)
+        found: object = getattr(loaded, attribute)
     except (Exception, SystemExit) as error:
         raise InvalidRequest(f"{name}: can't be imported: {error}") from error
     finally:
@@ -365,6 +375,17 @@ def _function(name: str) -> Callable[[], Iterable[object]]:
     if not callable(found):
         raise InvalidRequest(f"{name}: is no function, but {type(found).__name__}")
     return found
+
+
+def _of_file(file: Path) -> ModuleType:
+    """A file as a module of its own, whatever other module has its name."""
+    spec = importlib.util.spec_from_file_location(f"straightway_data_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python module")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 def _generated(function: Callable[[], Iterable[object]], name: str, graph: Graph) -> Samples:

@@ -159,7 +159,8 @@ class Quantization:
     """A model that rounds, how it came to be, and how near it is to the float model.
 
     `floats` says why a node stays in floats, `borders` has each QUANTIZE and DEQUANTIZE that the file
-    made of it will have, `wide` names the nodes with int16 among int8. `is_constant`: each input is one number everywhere in the data, so that ranges say nothing.
+    made of it will have, `wide` names the nodes with int16 among int8; `bits` has a value
+    of the others. `is_constant`: each input is one number everywhere in the data, so that ranges say nothing.
     """
 
     model: Path
@@ -175,6 +176,7 @@ class Quantization:
     borders: tuple[Border, ...]
     remarks: tuple[Remark, ...]
     wide: tuple[str, ...] = ()
+    bits: int = 8
 
 
 def request_of(options: Mapping[str, object]) -> QuantizeRequest:
@@ -299,6 +301,7 @@ def _quantized(
             *done.remarks,
         ),
         wide=tuple(dict.fromkeys(node.name for node in graph.nodes if node in given.wide)),
+        bits=8 * asked.stored_as.itemsize,
     )
 
 

@@ -137,9 +137,20 @@ class _Maker:
             if logical is not None:
                 self.names[logical] = result.name
                 self.env[logical] = self.round(logical, result)
+        if self.is_whole(maker):
+            return
         text = f"stays as it is, in floats: {why}"
         self.remarks.append(
             Remark(kind="missed", step=STEP, node=maker.name, op=maker.op.name, text=text)
+        )
+
+    def is_whole(self, maker: Node) -> bool:
+        """Whether all ops of a node have integers only: those of the model, or rounded ones."""
+        nodes = [n for n in self.lowered.graph.nodes if self.lowered.makers.get(n) is maker]
+        values = [v for n in nodes for v in (*n.operands(), *n.outputs) if v.const is None]
+        real = [v for v in values if v.dtype == FLOAT32]
+        return not any(n in self.assignment.floats for n in nodes) and all(
+            v in self.assignment.schemes for v in real
         )
 
     def of_model(self, value: Value) -> Value:
