@@ -98,12 +98,12 @@ def deploy(
     request = request_of(options)
     if int8 is None:
         return run(model, output, request=request)
-    from straightway.flow import quantize as quantizing  # noqa: PLC0415
+    from straightway.flow import quantize_request  # noqa: PLC0415
 
     shared: dict[str, object] = {"dims": request.dims, "shapes": request.shapes}
     if request.target:
         shared["target"] = request.target
-    asked = quantizing.request_of({**shared, **int8})
+    asked = quantize_request.request_of({**shared, **int8})
     return run(model, output, request=request, quantization=asked)
 
 
@@ -117,7 +117,8 @@ def quantize(model: str | Path, output: str | Path | None = None, **options: Any
     of each node in the end error is measured), `per_channel`, `target` (of `straightway targets`),
     `activations` "int8" or "int16", `dims`, `shapes`. Raises what `convert` raises.
     """
-    from straightway.flow.quantize import quantize as run, request_of  # noqa: PLC0415
+    from straightway.flow.quantize import quantize as run  # noqa: PLC0415
+    from straightway.flow.quantize_request import request_of  # noqa: PLC0415
 
     return run(model, output, request_of(options))
 

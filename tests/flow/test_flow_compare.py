@@ -11,7 +11,8 @@ import straightway
 from straightway.errors import InvalidRequest, Mismatch
 from straightway.flow.compare import CompareRequest, compare
 from straightway.flow.convert import Request, convert
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 from straightway.run.process import Child
 
 

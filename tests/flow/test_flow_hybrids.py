@@ -10,7 +10,8 @@ from test_flow_mixed import roots
 from test_flow_quantize import Net, data, residual
 
 from straightway.flow.convert import Request, convert
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 from straightway.run.process import Child
 
 RNG = np.random.default_rng(3)

@@ -11,7 +11,8 @@ import straightway
 from straightway.errors import InvalidRequest
 from straightway.flow.candidate import describe
 from straightway.flow.convert import Request, convert
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 from straightway.run import litert, ort
 from straightway.run.process import Child
 

@@ -7,7 +7,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from straightway.errors import InvalidRequest
 from straightway.flow.convert import Request, convert
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 from straightway.tflite.read import describe
 
 RNG = np.random.default_rng(5)

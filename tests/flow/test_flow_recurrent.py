@@ -7,7 +7,8 @@ from onnx import helper, numpy_helper
 
 from straightway.flow import recurrent
 from straightway.flow.convert import Request, convert
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 INPUTS, CELLS = 6, 8

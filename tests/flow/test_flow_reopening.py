@@ -8,7 +8,8 @@ from test_flow_quantize import Net
 from straightway.errors import InvalidRequest
 from straightway.flow.calibration import Pictures
 from straightway.flow.convert import Request, convert
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 
 RNG = np.random.default_rng(4)
 

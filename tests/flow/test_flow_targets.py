@@ -11,7 +11,8 @@ from straightway.errors import InvalidRequest
 from straightway.flow.candidate import describe
 from straightway.flow.convert import Request, convert
 from straightway.flow.pair import verify_pair
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 from straightway.quant.scheme import scheme_of
 from straightway.run import litert, micro, vela
 

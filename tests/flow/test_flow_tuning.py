@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from test_flow_quantize import Net
 
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 
 MADE_BY = "flow.tuning"
 

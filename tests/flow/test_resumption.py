@@ -6,7 +6,8 @@ from test_flow_quantize import Net
 
 from straightway.errors import InvalidRequest
 from straightway.flow import resumption
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 
 
 class Stopped(Exception):

@@ -8,7 +8,8 @@ import pytest
 from quantizer_models import Model
 
 from straightway.flow.convert import Request, convert
-from straightway.flow.quantize import QuantizeRequest, quantize
+from straightway.flow.quantize import quantize
+from straightway.flow.quantize_request import QuantizeRequest
 
 SLOPES = {
     "uniform": (np.full((8, 1, 1), 0.25), {"LEAKY_RELU"}),

@@ -16,7 +16,7 @@ from straightway.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from straightway.flow.calibration import Pictures
-    from straightway.flow.quantize import QuantizeRequest
+    from straightway.flow.quantize_request import QuantizeRequest
 
 Calibration = Annotated[
     str | None,
@@ -91,7 +91,7 @@ def asked(
     **options: Any,
 ) -> "QuantizeRequest":
     """What these options ask for; raises InvalidRequest."""
-    from straightway.flow.quantize import QuantizeRequest  # noqa: PLC0415 - after --help
+    from straightway.flow.quantize_request import QuantizeRequest  # noqa: PLC0415 - after --help
 
     return QuantizeRequest(
         dims=parse_dims(dim),

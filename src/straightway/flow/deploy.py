@@ -12,7 +12,8 @@ from straightway.flow.accuracy_view import accuracy_report
 from straightway.flow.borders import borders
 from straightway.flow.convert import Conversion, Request, attempt
 from straightway.flow.measure import Measurement, measure
-from straightway.flow.quantize import Quantization, QuantizeRequest, quantize
+from straightway.flow.quantize import Quantization, quantize
+from straightway.flow.quantize_request import QuantizeRequest
 from straightway.flow.verify import mismatch
 from straightway.flow.view import view_of
 from straightway.report.html import render_html
