@@ -19,7 +19,7 @@ from straightway.ir.verify import verify
 from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
 from straightway.lower.results import result_types
-from straightway.passes import counts, opening
+from straightway.passes import counts, depthwise, opening
 from straightway.quant import ends, integer, substitutes
 from straightway.remark import Remark
 from straightway.targets.target import Target
@@ -334,7 +334,7 @@ def _lowered(source: Graph, form: Form) -> Lowered:
     refusals = [*lowered.refusals, *limits.foreign(source)]
     if refusals:
         raise refused(source, refusals)
-    return lowered
+    return replace(lowered, remarks=(*lowered.remarks, *depthwise.run(lowered.graph)))
 
 
 def refused(source: Graph, refusals: Sequence[Remark]) -> Unsupported:
