@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -441,18 +443,33 @@ def test_a_terminal_that_knows_few_letters_gets_the_rest_spelled_out(tmp_path):
     assert b"gr\\xf6\\xdfe" in done.stdout
 
 
-def test_a_reader_that_goes_away_is_no_bug(folder):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", [("ops", "Conv"), ("ops", "Conv", "--json"), ("--help",)])
+def test_a_reader_that_goes_away_ends_the_command_quietly(command, unbuffered):
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-m", "straightway.cli.main", "ops", "Conv"],
+        [sys.executable, "-m", "straightway.cli.main", *command],
         stdout=write,
         stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         check=False,
     )
     os.close(write)
-    assert b"bug:" not in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert done.stderr == b""
+    assert done.returncode == 128 + signal.SIGPIPE
+
+
+def test_a_full_disk_is_no_bug():
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "straightway.cli.main", "ops", "Conv"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 4
+    assert done.stderr.startswith(b"error: the result can't be written: No space left")
 
 
 @pytest.mark.parametrize(

@@ -152,3 +152,69 @@ def test_fixed_results_are_scaled_anew(op, tmp_path, child):
     found = written(m.output(m.rounded(FIXED[op](m), 1 / 200, -20)), tmp_path, child)
     assert float_ops(found) == []
     assert names(found).count("QUANTIZE") == 2
+
+
+def normalized(m, x, signs=(1, 1, 1, 1, 1, 1)):
+    """A normalisation that is not folded yet."""
+    numbers = [np.array([0.5, 1, 1.5, 0.7, 2, 0.1]) * signs, np.arange(6) / 4, np.ones(6) / 8]
+    given = [m.constant(array, np.float32) for array in (*numbers, np.linspace(0.5, 2, 6))]
+    return m.node("BatchNormalization", [x, *given])
+
+
+def scaled_weights(m, op, axis, weights=(6, 3, 2, 2), **attrs):
+    shape = (2, 3, 6, 7) if len(weights) == 4 else (2, 8)
+    return m.node(op, [m.input(shape), m.weights(weights, axis)], **attrs)
+
+
+SCALED = {
+    "Conv": lambda m: normalized(m, scaled_weights(m, "Conv", 0)),
+    "Conv of one scale": lambda m: normalized(m, scaled_weights(m, "Conv", None)),
+    "Conv, signs": lambda m: normalized(m, scaled_weights(m, "Conv", 0), (1, -1, 1, 1, -1, 1)),
+    "ConvTranspose": lambda m: normalized(
+        m, scaled_weights(m, "ConvTranspose", 1, (3, 6, 2, 2), strides=[2, 2])
+    ),
+    "Gemm": lambda m: normalized(m, scaled_weights(m, "Gemm", 1, (8, 6), alpha=0.3)),
+    "Gemm, turned": lambda m: scaled_weights(m, "Gemm", 0, (6, 8), alpha=-0.3, transB=1),
+    "MatMul": lambda m: m.node(
+        "Mul", [scaled_weights(m, "MatMul", 1, (8, 6)), m.constant(np.arange(1, 7), np.float32)]
+    ),
+}
+
+
+@pytest.mark.parametrize("op", SCALED)
+def test_weights_stay_integers_where_their_results_are_scaled(op, tmp_path, child):
+    m = Rounded()
+    given = SCALED[op](m)
+    stored = max(map(onnx.numpy_helper.to_array, m.constants), key=lambda array: array.size)
+    found = written(m.output(m.rounded(given)), tmp_path, child)
+    assert float_ops(found) == []
+    kept = [v.const for v in found.translation.layout.graph.values() if v.const is not None]
+    assert any(
+        array.dtype == np.int8 and np.array_equal(*(np.sort(np.abs(a), None) for a in (array, stored)))
+        for array in kept
+    )  # fmt: skip
+
+
+def test_weights_between_unlike_limits_are_said_not_to_fit(tmp_path, child):
+    m = Rounded(np.uint8)
+    array = np.random.default_rng(0).integers(0, 256, (5, 3, 3, 3))
+    given = [m.constant(array, np.uint8), m.constant(0.004, np.float32), m.constant(90, np.uint8)]
+    y = m.node("Conv", [m.input((1, 3, 6, 7)), m.node("DequantizeLinear", given)])
+    found = written(m.output(m.rounded(y)), tmp_path, child)
+    (reason,) = (r.text for r in found.remarks if r.kind == "missed" and r.step == "quant.integer")
+    assert reason.endswith("its weights less their zero points don't fit int8")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero_point", "reason"),
+    [(np.uint16, 32768, "the model rounds to uint16"), (np.int16, 7, "that of the model is another")],
+)  # fmt: skip
+def test_roundings_that_tflite_lacks_are_named(dtype, zero_point, reason, tmp_path, child):
+    m = Rounded(dtype)
+    m.scheme = lambda scale, _: (m.constant(scale, np.float32), m.constant(zero_point, dtype))
+    model = m.output(m.rounded(unary(m, "Relu"), 0.0007))
+    model.opset_import[0].version = 21
+    model.ir_version = 10
+    found = written(model, tmp_path, child)
+    told = [r for r in found.remarks if r.kind == "missed" and r.step == "lower"]
+    assert [r.text.endswith(reason) for r in told] == [True, True]

@@ -44,10 +44,10 @@ def conv(m, zero_point=0):
     )
 
 
-def gemm(m):
+def gemm(m, **attrs):
     bias = m.constant(np.arange(7) * 500, np.int32)
     weights = filters(m, (16, 7), 1)
-    return end(m, "QGemm", [*start(m, (3, 16)), *weights, bias, "result"])
+    return end(m, "QGemm", [*start(m, (3, 16)), *weights, bias, "result"], **attrs)
 
 
 def pair(m, op):
@@ -65,8 +65,17 @@ def pooled(m):
     return end(m, "QLinearGlobalAveragePool", [y, scale, zero_point, "result"])
 
 
+def resized(m):
+    x, *pair = start(m, (1, 3, 4, 5))
+    scales = m.constant(np.array([1, 1, 2, 2]), np.float32)
+    y = m.node("Resize", [x, "", scales], mode="linear")
+    return end(m, "QLinearSigmoid", [y, *pair, "result"])
+
+
 CASES = {
     "QLinearConv": conv,
+    "QGemm of a factor": lambda m: gemm(m, alpha=0.5),
+    "Resize of integers": resized,
     "QLinearMatMul": lambda m: end(
         m, "QLinearMatMul", [*start(m, (2, 4, 16)), *filters(m, (16, 7), 1), "result"]
     ),

@@ -1,10 +1,12 @@
 """`straightway`: the entry point."""
 
 import io
+import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO, cast
 
 from straightway.cli import (
     compare,
@@ -23,7 +25,7 @@ from straightway.cli import (
     verify,
 )
 from straightway.cli.app import app, report_bug
-from straightway.errors import Bug
+from straightway.errors import Bug, ToolFailed
 
 COMMANDS = (
     deploy,
@@ -46,11 +48,54 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _SIGNALLED = 128
 
 
+class Output(io.FileIO):
+    """A descriptor that is written to; where the reader is gone (`| head`), the command ends quietly.
+
+    Any layer above takes an OSError for a failure of its own; nobody takes SystemExit for one. The code is
+    what shells report for those whom SIGPIPE ends, or that of a device that fails (a full disk).
+    """
+
+    def write(self, data: object, /) -> int:
+        """Write what the pipe takes."""
+        try:
+            return super().write(data)  # type: ignore[arg-type]
+        except OSError as error:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, self.fileno())  # for what is still buffered
+            os.close(nothing)
+            if isinstance(error, BrokenPipeError):
+                raise SystemExit(_SIGNALLED + signal.SIGPIPE) from None
+            sys.stderr.write(f"error: the result can't be written: {error.strerror}\n")
+            raise SystemExit(ToolFailed.exit_code) from None
+
+
+def watched(stream: TextIO | None) -> TextIO:
+    """The same stream: what a terminal's encoding lacks is spelled out, and its reader may go away.
+
+    One that was closed before (`>&-`) takes everything and gives it to nobody.
+    """
+    if stream is None:
+        return Path(os.devnull).open("w", encoding="utf-8")
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    if not isinstance(getattr(stream.buffer, "raw", stream.buffer), io.FileIO):
+        stream.reconfigure(errors="backslashreplace")
+        return stream
+    stream.flush()
+    raw = Output(stream.fileno(), "w", closefd=False)
+    made = io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors="backslashreplace",
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+    return cast("TextIO", made)
+
+
 def main() -> None:
-    """Run the command line; what a terminal's encoding lacks is spelled out."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    """Run the command line."""
+    sys.stdout, sys.stderr = watched(sys.stdout), watched(sys.stderr)
     for number in _ENDING:
         if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` ignores hang-ups
             signal.signal(number, _end)
@@ -59,6 +104,8 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, it is our fault
         report_bug(error)
         sys.exit(Bug.exit_code)
+    finally:
+        sys.stdout.flush()
 
 
 def _end(number: int, _frame: FrameType | None) -> NoReturn:

@@ -31,6 +31,27 @@ def moved(quant: Quant | None, shape: tuple[int, ...], move: Move) -> Quant | No
     return None
 
 
+def multiplied(quant: Quant | None, factor: np.ndarray, axis: int) -> Quant | None:
+    """The scheme of x · factor for x of a scheme: its integers stay, or change their sign.
+
+    One factor for all, or one for each index of `axis`. None where the scales would vary along two axes,
+    or where the zero points would be others.
+    """
+    factors = np.ravel(factor)
+    if quant is None or quant.block or not np.all(np.isfinite(factors) & (factors != 0)):
+        return None
+    factors = factors[:1] if np.all(factors == factors[0]) else factors
+    if (factors < 0).any() and np.any(quant.zero_point):
+        return None
+    if factors.size > 1 and quant.axis not in (None, axis):
+        return None
+    wide = np.ravel(np.asarray(quant.scale, np.float64))
+    scale = (wide * np.abs(factors)).astype(np.float32)
+    zero_point = np.broadcast_to(np.ravel(quant.zero_point), scale.shape)
+    along = axis if factors.size > 1 else quant.axis
+    return replace(quant, scale=scale, zero_point=zero_point, axis=along)
+
+
 def aligned(parameter: np.ndarray, quant: Quant, rank: int) -> np.ndarray:
     """A scale or zero point of `quant`, shaped to stand beside its tensor."""
     if quant.axis is None:

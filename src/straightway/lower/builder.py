@@ -65,6 +65,10 @@ class Builder:
         """Say how the model's node is computed."""
         self.remarks.append(Remark(kind="done", step="lower", node=self.node, text=text))
 
+    def miss(self, text: str) -> None:
+        """Say what of the model's node is left as it is, and why."""
+        self.remarks.append(Remark(kind="missed", step="lower", node=self.node, text=text))
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in ROWS:
             raise AttributeError(name)

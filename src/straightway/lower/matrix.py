@@ -7,6 +7,7 @@ import numpy as np
 
 from straightway.errors import InvalidModel, NotYet
 from straightway.ir import Value
+from straightway.ir.scheme import multiplied
 from straightway.lower.broadcast import fits
 from straightway.lower.builder import Builder
 from straightway.lower.declare import case, lower, need, run
@@ -209,7 +210,9 @@ def scaled(g: Builder, x: Value, factor: float) -> Value:
     if factor == 1:
         return x
     if x.const is not None:
-        return g.derived(x, ("scale", factor), lambda array: array * array.dtype.type(factor))
+        made = g.derived(x, ("scale", factor), lambda array: array * array.dtype.type(factor))
+        made.quant = multiplied(x.quant, np.array(factor), 0)
+        return made
     if is_integer(x):
         return as_kind(g, g.MUL(plain(g, x), int(factor)), x.dtype)
     return g.MUL(x, factor)

@@ -87,6 +87,19 @@ def fixed(scale: Value, zero_point: Value | None, dtype: np.dtype) -> dict[str, 
     return {"scale": factor, "zero_point": offset}
 
 
+def unlike(scale: Value, dtype: np.dtype) -> str:
+    """What QUANTIZE takes, where these parameters are not its own; see `fixed`."""
+    if dtype not in (INT8, UINT8, INT16):
+        return f"TFLite's QUANTIZE gives int8, uint8 and int16; the model rounds to {dtype}"
+    if scale.const is None:
+        return "TFLite's QUANTIZE has a constant scale; that of the model is computed as it runs"
+    if scale.const.size != 1:
+        return "TFLite's QUANTIZE has one scale for a tensor that is no constant; the model has several"
+    if dtype == INT16:
+        return "TFLite's QUANTIZE to int16 has a zero point of 0; that of the model is another"
+    return "TFLite's QUANTIZE has a constant scale and zero point within the range of floats"
+
+
 def signed(found: dict[str, float | int]) -> dict[str, float | int]:
     """The same for int8, which holds uint8 less 128."""
     return {**found, "zero_point": int(found["zero_point"]) - 128}
@@ -184,6 +197,8 @@ def quantize(
         if out[0].dtype == UINT8:
             return g.QUANTIZE(g.QUANTIZE(x, dtype=INT8, **signed(found)), dtype=UINT8, **found)
         return g.QUANTIZE(x, dtype=out[0].dtype, **found)
+    if x.const is None:
+        g.miss(f"rounded by ops on floats, for {unlike(y_scale, out[0].dtype)}")
     place = axis_of(y_scale, axis, x.rank)
     scale, zero_point = (
         None if v is None else aligned(g, x, v, place, block_size) for v in (y_scale, y_zero_point)

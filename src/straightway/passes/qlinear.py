@@ -57,6 +57,8 @@ PICKS = (
     "Transpose",
     "Unsqueeze",
 )
+# those that give means of integers, which are rounded again
+MEANS = ("Resize",)
 # those whose operands are all data
 JOINS = ("Concat",)
 
@@ -105,7 +107,7 @@ def _respell(graph: Graph, node: Node) -> bool:
     if node.op.dialect == CONTRIB and node.op.name in ("QuantizeLinear", "DequantizeLinear"):
         node.op = onnx_op(node.op.name, ROUNDING_SINCE)
         return True
-    if is_onnx(node, *PICKS):
+    if is_onnx(node, *PICKS, *MEANS):
         return _pick(graph, node)
     if is_onnx(node, "Clip"):
         return _clip(graph, node)
@@ -132,7 +134,7 @@ def _respell(graph: Graph, node: Node) -> bool:
 
 
 def _pick(graph: Graph, node: Node) -> bool:
-    """Floats around an op that picks elements of integers of one scheme."""
+    """Floats around an op that picks elements of integers of one scheme, or takes means of them."""
     data = node.operands() if node.op.name in JOINS else node.operands()[:1]
     makers = [value.producer for value in data]
     if not makers or not all(m is not None and is_onnx(m, "QuantizeLinear") for m in makers):
@@ -245,13 +247,14 @@ def _stored(node: Node, place: int) -> Read:
 
 
 def _bias(graph: Graph, node: Node, place: int, x: Read, w: Read) -> Read | None:
-    """An int32 bias, whose scale is the product of the others'."""
+    """An int32 bias, whose scale is the product of the others', and of QGemm's factor of that product."""
     value = node.inputs[place] if place < len(node.inputs) else None
     if value is None:
         return None
     if x.scale is None or w.scale is None or x.scale.const is None or w.scale.const is None:
         return Read(value=value, scale=x.scale, zero_point=None)
-    product = (x.scale.const.reshape(-1)[0] * w.scale.const).astype(np.float32)
+    alpha = float(node.attrs.get("alpha", 1.0))
+    product = (alpha * x.scale.const.reshape(-1)[0] * w.scale.const).astype(np.float32)
     scale = edit.constant(graph, product.reshape(-1) if product.size > 1 else product.reshape(()))
     rank = 1 if value.type is None else max(value.type.rank, 1)
     axis = rank - 1 if product.size > 1 else None

@@ -10,17 +10,23 @@ import numpy as np
 
 from straightway.ir import Graph, Node, Value, edit
 from straightway.ir.elements import empty
+from straightway.ir.scheme import multiplied
 from straightway.passes.arguments import argument, is_onnx
 from straightway.passes.channelwise import Channelwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """New weights, bias and attributes of a linear operator; the bias None where there is none."""
+    """New weights, bias and attributes of a linear operator; the bias None where there is none.
+
+    The weights are the old ones times `factor`, one for all or one for each index of `axis`.
+    """
 
     weights: np.ndarray
     bias: np.ndarray | None
     attrs: dict[str, object]
+    factor: np.ndarray
+    axis: int = 0
 
 
 def scaled(weights: np.ndarray, factor: np.ndarray) -> np.ndarray:
@@ -43,11 +49,16 @@ def _shifted(bias: Value | None, change: Channelwise, dtype: np.dtype) -> np.nda
     return shifted.astype(dtype)
 
 
+def _one_for_all(factor: np.ndarray) -> np.ndarray:
+    """A factor that all weights share; 0, which no scheme survives, where there are several."""
+    return factor.reshape(-1)[:1] if np.all(factor == factor.reshape(-1)[0]) else np.zeros(1)
+
+
 def _convolution(node: Node, weights: np.ndarray, change: Channelwise) -> Linear:
     """Weights [M, C/group, ...]: each filter makes one channel."""
     factor = change.scale.reshape(-1, *(1,) * (weights.ndim - 1))
     bias = _shifted(_bias(node), change, weights.dtype)
-    return Linear(weights=scaled(weights, factor), bias=bias, attrs=node.attrs)
+    return Linear(weights=scaled(weights, factor), bias=bias, attrs=node.attrs, factor=change.scale)
 
 
 def _transposed_convolution(node: Node, weights: np.ndarray, change: Channelwise) -> Linear:
@@ -57,7 +68,8 @@ def _transposed_convolution(node: Node, weights: np.ndarray, change: Channelwise
     factor = change.scale.reshape(group, 1, -1, *(1,) * (weights.ndim - 2))
     bias = _shifted(_bias(node), change, weights.dtype)
     products = scaled(grouped, factor).reshape(weights.shape)
-    return Linear(weights=products, bias=bias, attrs=node.attrs)
+    kept = change.scale if group == 1 else _one_for_all(change.scale)
+    return Linear(weights=products, bias=bias, attrs=node.attrs, factor=kept, axis=1)
 
 
 def _gemm(node: Node, weights: np.ndarray, change: Channelwise) -> Linear:
@@ -69,11 +81,20 @@ def _gemm(node: Node, weights: np.ndarray, change: Channelwise) -> Linear:
     new = (old * change.scale + change.offset).astype(weights.dtype)
     kept = new if bias is not None or change.shifts else None
     attrs = {**node.attrs, "beta": 1.0}
-    return Linear(weights=scaled(weights, factor), bias=kept, attrs=attrs)
+    axis = 0 if argument(node, "transB") else 1
+    return Linear(
+        weights=scaled(weights, factor), bias=kept, attrs=attrs, factor=change.scale, axis=axis
+    )
 
 
 def _matmul(node: Node, weights: np.ndarray, change: Channelwise) -> Linear:
-    return Linear(weights=scaled(weights, change.scale), bias=None, attrs=node.attrs)
+    return Linear(
+        weights=scaled(weights, change.scale),
+        bias=None,
+        attrs=node.attrs,
+        factor=change.scale,
+        axis=weights.ndim - 1,
+    )
 
 
 OUTPUT_SIDE: dict[str, Callable[[Node, np.ndarray, Channelwise], Linear]] = {
@@ -122,7 +143,10 @@ def _rebuilt(graph: Graph, node: Node, linear: Linear, result: Value) -> Node | 
     if weights is None or not all(np.all(np.isfinite(array)) for array in arrays):
         return None
     same = weights.const is not None and np.array_equal(linear.weights, weights.const)
-    given = weights if same else edit.constant(graph, linear.weights, weights.name)
+    given = weights
+    if not same:
+        given = edit.constant(graph, linear.weights, weights.name)
+        given.quant = multiplied(weights.quant, linear.factor, linear.axis)
     inputs = [node.inputs[0], given]
     if linear.bias is not None:
         name = bias.name if bias is not None else f"{node.name}_bias"
@@ -160,7 +184,10 @@ def before(graph: Graph, node: Node, change: Channelwise, result: Value) -> Node
         base = 0.0 if new_bias is None else new_bias.astype(np.float64)
         new_bias = (base + sums).astype(array.dtype)
     products = scaled(grouped, factor).reshape(array.shape)
-    made = _rebuilt(graph, node, Linear(weights=products, bias=new_bias, attrs=node.attrs), result)
+    linear = Linear(
+        weights=products, bias=new_bias, attrs=node.attrs, factor=_one_for_all(change.scale)
+    )
+    made = _rebuilt(graph, node, linear, result)
     if made is not None:
         made.inputs[0] = change.operand
     return made

@@ -80,9 +80,9 @@ def run(graph: Graph) -> Integers:
         if not pass_.round():
             break
     removed = [*activation.run(graph), *dead.run(graph)] if pass_.done else dead.run(graph)
-    hybrid = storage.run(graph)
-    assign.forget(graph)
-    remarks = (*pass_.remarks(), *removed, *hybrid) if pass_.done else tuple(hybrid)
+    hybrid, told = storage.run(graph), pass_.remarks()
+    assign.forget(graph)  # remarks need the schemes of constants
+    remarks = (*told, *removed, *hybrid) if pass_.done else tuple(hybrid)
     return Integers(remarks=remarks, stand_ins=pass_.stand_ins)
 
 
