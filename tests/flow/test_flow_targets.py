@@ -3,18 +3,24 @@
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 from test_flow_mixed import uneven
-from test_flow_quantize import Net, attention, data, decoder, residual
+from test_flow_quantize import RNG, Net, attention, data, decoder, residual
 
 import straightway
-from straightway.errors import InvalidRequest
+from straightway.errors import InvalidRequest, ToolFailed, Unsupported
 from straightway.flow.candidate import describe
 from straightway.flow.convert import Request, convert
 from straightway.flow.pair import verify_pair
 from straightway.flow.quantize import quantize
 from straightway.flow.quantize_request import QuantizeRequest
+from straightway.flow.translate import form_for, translate
+from straightway.ingest.onnx import ingest_proto
+from straightway.lower.declare import LOWERINGS
+from straightway.lower.samples import single
 from straightway.quant.scheme import scheme_of
-from straightway.run import litert, micro, vela
+from straightway.run import litert, micro, ort, vela
+from straightway.targets.known import find
 
 NETS = {"residual": residual, "decoder": decoder, "attention": attention}
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
@@ -284,3 +290,143 @@ def test_what_an_engine_lacks_is_spelled_in_parts(tmp_path, child, approximate, 
     if is_rounded:
         kept = convert(path, request=Request(target="ethos-u55-128", seeds=(0,)))
         assert "GELU" in names(kept)
+
+
+def tokens(path, kind=TensorProto.INT64):
+    """Rows of a table by their numbers, then a layer; and the greatest place of each row."""
+    n = Net()
+    n.inputs = [helper.make_tensor_value_info("ids", kind, (1, 6))]
+    rows = n.Gather(n.const(RNG.normal(0, 1, (50, 16))), "ids", axis=0)
+    y = n.MatMul(rows, n.const(RNG.normal(0, 0.3, (16, 8))))
+    best = n.ArgMax(y, axis=-1, keepdims=0)
+    infos = [
+        helper.make_tensor_value_info(y, TensorProto.FLOAT, (1, 6, 8)),
+        helper.make_tensor_value_info(best, TensorProto.INT64, (1, 6)),
+    ]
+    graph = helper.make_graph(n.nodes, "g", n.inputs, infos, n.constants)
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    return path
+
+
+def said(conversion, step):
+    return [r.text for r in conversion.remarks if r.step == step]
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT64, TensorProto.INT32])
+@pytest.mark.parametrize("form", ["float", "int8", "int16"])
+def test_places_in_a_table_are_int32_on_a_microcontroller(tmp_path, child, form, kind):
+    path = tokens(tmp_path / "m.onnx", kind)
+    if form != "float":
+        np.savez(tmp_path / "d.npz", ids=RNG.integers(0, 50, (4, 1, 6)).astype(int_of(kind)))
+        asked = QuantizeRequest(
+            calibration=tmp_path / "d.npz", target="tflite-micro", activations=form
+        )
+        quantize(path, tmp_path / "q.onnx", asked)
+        path = tmp_path / "q.onnx"
+    file = tmp_path / "m.tflite"
+    found = convert(path, file, request=Request(target="tflite-micro", seeds=(0, 1)))
+    assert ends(found)[0] == ends(found)[-1] == "int32"
+    assert said(found, "flow.kernels") == []
+    told = [text for text in said(found, "quant.narrowing") if "in the model" in text]
+    wide = ["input 'ids'"] * (kind == TensorProto.INT64)
+    assert [text.partition(" is")[0] for text in told] == [*wide, told[-1].partition(" is")[0]]
+    ids = np.array([[0, -1, 5, 49, -50, 7]], np.int32)
+    got = child.call(micro.run(file, [ids]))
+    want = child.call(litert.run(file, [ids], delegate=False)).outputs
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(
+            one.astype(float), other.astype(float), atol=1.0 * (form != "float"), rtol=1e-5
+        )
+    assert verify_pair(path, file, Request(seeds=(0,))).equal
+
+
+def int_of(kind):
+    return np.int64 if kind == TensorProto.INT64 else np.int32
+
+
+def test_numbers_beyond_int32_are_refused_as_inputs_and_kept_as_constants(tmp_path):
+    path = tokens(tmp_path / "m.onnx")
+    np.savez(tmp_path / "far.npz", ids=np.full((1, 6), 2**40))
+    request = Request(target="tflite-micro", inputs=tmp_path / "far.npz")
+    with pytest.raises(InvalidRequest, match="'ids' is int32 for this target; got numbers from"):
+        convert(path, request=request)
+    n = Net()
+    n.inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, (4,))]
+    y = n.Mul("x", n.const([2**40], np.int64))
+    info = helper.make_tensor_value_info(y, TensorProto.INT64, (4,))
+    graph = helper.make_graph(n.nodes, "g", n.inputs, [info], n.constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "k.onnx",
+    )
+    found = convert(tmp_path / "k.onnx", request=Request(target="tflite-micro", seeds=(0,)))
+    assert ends(found) == ["int64", "int64"]
+    (text,) = said(found, "flow.kernels")
+    assert "MUL takes float32, int32; got int64 (tensorflow/lite/micro/kernels/mul.cc:45)" in text
+
+
+@pytest.mark.parametrize("target", ["tflite-micro", "ethos-u55-128", "neutron-n3-64", "litert"])
+def test_what_the_target_has_no_kernel_for_is_said(tmp_path, target):
+    n = Net(x=(2, 3, 4))
+    y = n.Tile(n.Softmax("x"), n.const([1, 2, 1], np.int64))
+    path = n.save(tmp_path / "m.onnx", y)
+    found = convert(path, request=Request(target=target, seeds=(0,)))
+    told = said(found, "flow.kernels")
+    assert (told == []) == (target == "litert" or not {"TILE", "POW"} & set(names(found)))
+    assert all("TensorFlow Lite Micro has no TILE" in text for text in told)
+
+
+@pytest.mark.parametrize("op", ["Mod", "Where", "Neg", "Abs", "Cast"])
+def test_whole_numbers_are_computed_with_the_kernels_that_there_are(tmp_path, child, op):
+    n = Net()
+    n.inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, (3, 4))]
+    zero = n.const(0, np.int64)
+    made = {
+        "Mod": lambda: n.Mod("x", n.const([3, 5, 7, 2], np.int64)),
+        "Where": lambda: n.Where(n.Less("x", zero), n.Mul("x", "x"), "x"),
+        "Neg": lambda: n.Neg("x"),
+        "Abs": lambda: n.Abs("x"),
+        "Cast": lambda: n.Cast(n.Cast("x", to=TensorProto.BOOL), to=TensorProto.INT64),
+    }[op]()
+    info = helper.make_tensor_value_info(made, TensorProto.INT64, (3, 4))
+    graph = helper.make_graph(n.nodes, "g", n.inputs, [info], n.constants)
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), tmp_path / "m.onnx")
+    file = tmp_path / "m.tflite"
+    found = convert(tmp_path / "m.onnx", file, request=Request(target="tflite-micro", seeds=(0,)))
+    assert said(found, "flow.kernels") == []
+    x = np.arange(-6, 6).reshape(3, 4)
+    (got,) = child.call(micro.run(file, [x.astype(np.int32)]))
+    (want,) = child.call(ort.run(tmp_path / "m.onnx", {"x": x})).values()
+    np.testing.assert_array_equal(got, want)
+
+
+FAMILIES = ("lower.index", "lower.compare", "lower.selection", "lower.shape")
+
+
+def test_samples_run_on_a_microcontroller_or_say_why_not(tmp_path, child):
+    form = form_for(find("tflite-micro"))
+    silent, count = [], 0
+    for key, lowering in sorted(LOWERINGS.items()):
+        if not lowering.function.__module__.endswith(FAMILIES):
+            continue
+        for number, one in enumerate(lowering.samples):
+            node = single(lowering, one)
+            try:
+                made = translate(ingest_proto(node.model()), form)
+            except Unsupported:  # it needs a model that declares its results
+                continue
+            if any(r.step == "flow.kernels" for r in made.remarks):
+                continue
+            file = tmp_path / "m.tflite"
+            file.write_bytes(bytes(made.written.data))
+            inputs = made.lowered.graph.inputs
+            feeds = [node.feeds[v.name].astype(v.dtype) for v in inputs]
+            try:
+                child.call(micro.run(file, feeds))
+                count += 1
+            except ToolFailed as error:
+                silent.append((key, number, str(error)))
+    assert silent == []
+    assert count > 50

@@ -1,4 +1,4 @@
-"""Runs many small models on the real interpreter, a few in one process: LiteRT may abort."""
+"""Runs many small models on the real interpreters, a few in one process: these may abort."""
 
 import os
 import pickle
@@ -17,12 +17,13 @@ _JOBS_A_PROCESS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A flatbuffer and what to feed it, in the order of its inputs."""
+    """A flatbuffer and what to feed it, in the order of its inputs; `micro`: by TensorFlow Lite Micro."""
 
     data: bytes
     feeds: tuple[np.ndarray, ...] = ()
     delegate: bool = True
     repeats: int = 1
+    micro: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,26 @@ def run_all(jobs: Sequence[Job]) -> list[Outcome]:
     return [Outcome(outputs=o, error=e, delegated=d) for o, e, d in answers]
 
 
-def _run(data, feeds, delegate, repeats):
+def _run_micro(data, feeds):
+    from tflite_micro import runtime
+
+    outputs = []
+    try:
+        interpreter = runtime.Interpreter.from_bytes(data, arena_size=4 * 2**20)
+        for index, array in enumerate(feeds):
+            interpreter.set_input(np.asarray(array, order="C"), index)
+        interpreter.invoke()
+        while True:
+            outputs.append(np.array(interpreter.get_output(len(outputs))))
+    except IndexError:
+        return outputs, "", False
+    except (RuntimeError, ValueError) as error:
+        return [], f"micro: {error}", False
+
+
+def _run(data, feeds, delegate, repeats, micro):
+    if micro:
+        return _run_micro(data, feeds)
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     without = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES

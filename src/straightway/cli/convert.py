@@ -29,7 +29,14 @@ from straightway.cli.conversions import border_lines
 from straightway.report.quantity import plural, shortened
 
 # of the remarks, what became of inputs and outputs is told at once
-STEPS = ("quant.weights_only", "flow.stored_weights", "domains.images", "quant.ends")
+STEPS = (
+    "quant.weights_only",
+    "flow.stored_weights",
+    "domains.images",
+    "quant.ends",
+    "quant.narrowing",
+    "flow.kernels",
+)
 # and why nothing was compared
 LIMITS = "flow.limits"
 # and which dimensions are no longer apart, or open

@@ -1,6 +1,6 @@
 """`straightway targets`."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -23,9 +23,10 @@ def command(
         print_json(
             [
                 {
-                    **asdict(one),
+                    **asdict(replace(one, engine=None)),
                     "single_scale": sorted(one.single_scale),
                     "lacks": sorted(one.lacks),
+                    "engine": None if one.engine is None else one.engine.described(),
                 }
                 for one in found
             ]

@@ -9,6 +9,7 @@ from straightway.errors import InvalidModel, InvalidRequest, Mismatch
 from straightway.flow.inputs import Arrays, read_arrays
 from straightway.ingest.shapes import symbols_of
 from straightway.ir import Graph, Quant, TensorType, Value, edit, tensor_type
+from straightway.quant import narrowing
 from straightway.quant.scheme import Scheme
 from straightway.tflite.read import Description, TensorEntry, read
 
@@ -89,7 +90,9 @@ def check(path: Path, description: Description, source: Graph) -> None:
 
 def _takes(tensor: TensorEntry, kind: TensorType) -> bool:
     own = np.dtype(tensor.dtype)
-    stands_for = kind.dtype if kind.dtype == np.float32 and _is_stored(tensor) else own
+    narrower = (kind.dtype, own) == (narrowing.WIDE, narrowing.NARROW)
+    stored = narrower or (kind.dtype == np.float32 and _is_stored(tensor))
+    stands_for = kind.dtype if stored else own
     return stands_for == kind.dtype and _order(kind.shape, tensor.signature) is not None
 
 
@@ -110,7 +113,9 @@ def io_type_of(path: Path, description: Description) -> str:
 
 
 def real(tensor: TensorEntry, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """An output as the model has it: the floats that integers stand for."""
+    """An output as the model has it: the floats that integers stand for, or wider whole numbers."""
+    if (dtype, array.dtype) == (narrowing.WIDE, narrowing.NARROW):
+        return array.astype(dtype)
     if dtype != np.float32 or tensor.quant is None or array.dtype.kind not in "iu":
         return array
     return _scheme(tensor, tensor.quant).real(array)
@@ -161,12 +166,14 @@ def sizes(path: Path, description: Description, declared: Graph) -> dict[str, in
 def feeds(path: Path, description: Description, arrays: Arrays) -> list[np.ndarray]:
     """The model's inputs as the file takes them: in its order, channels last where it has them so."""
     return [
-        _as_taken(_as_stored(tensor, arrays[name]), tensor.signature)
+        _as_taken(_as_stored(name, tensor, arrays[name]), tensor.signature)
         for name, tensor in matched(path, description, list(arrays))
     ]
 
 
-def _as_stored(tensor: TensorEntry, array: np.ndarray) -> np.ndarray:
+def _as_stored(name: str, tensor: TensorEntry, array: np.ndarray) -> np.ndarray:
+    if np.dtype(tensor.dtype) == narrowing.NARROW:
+        return narrowing.stored(name, narrowing.NARROW, array)
     if array.dtype != np.float32 or tensor.quant is None or not _is_stored(tensor):
         return array
     return _scheme(tensor, tensor.quant).stored(array)

@@ -29,7 +29,7 @@ from straightway.flow.twin import needs_twin, with_twin
 from straightway.flow.verify import Feed, Verification, mismatch, verify_file
 from straightway.ingest.shapes import ShapeRequest, open_dims
 from straightway.ir import Graph, Value
-from straightway.quant import ends
+from straightway.quant import ends, narrowing
 from straightway.quant.scheme import scheme_of
 from straightway.remark import Remark
 from straightway.run.process import Child
@@ -365,8 +365,10 @@ def stored_inputs(translation: Translation, arrays: Arrays) -> Arrays:
 
 
 def _stored(value: Value, array: np.ndarray) -> np.ndarray:
-    if value.dtype == array.dtype or value.quant is None:
+    if value.dtype == array.dtype:
         return array
+    if value.quant is None:
+        return narrowing.stored(value.name, value.dtype, array)
     return scheme_of(value).stored(array)
 
 

@@ -10,7 +10,7 @@ from straightway.domains.dynamic import unify
 from straightway.domains.layout import Layout, lay_out
 from straightway.domains.packing import pack
 from straightway.errors import Bug, InvalidModel, NotYet, Unsupported
-from straightway.flow import counted, limits
+from straightway.flow import counted, kernels, limits
 from straightway.flow.suggestion import Shapes, accepted
 from straightway.ingest.onnx import ShapeRequest, ingest
 from straightway.ingest.shapes import refuse_open
@@ -20,8 +20,9 @@ from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
 from straightway.lower.results import result_types
 from straightway.passes import counts, depthwise, opening
-from straightway.quant import ends, integer, substitutes
+from straightway.quant import ends, integer, narrowing, substitutes
 from straightway.remark import Remark
+from straightway.targets.engine import Engine
 from straightway.targets.target import Target
 from straightway.tflite.write import Written, write
 
@@ -43,13 +44,13 @@ class Form:
     """What is asked of a file besides its numbers.
 
     `channels_last_io`: images that go in or out have their channels last. `io_type`: see
-    `quant.ends`. `lacks` and `accelerated`: see `quant.substitutes`. `delegate`: among equal spellings of an op, the one that XNNPACK's delegate runs. `device`: title of a target that is not this machine.
+    `quant.ends`. `engine` and `accelerated`: see `targets.target`. `delegate`: among equal spellings of an op, the one that XNNPACK's delegate runs. `device`: title of a target that is not this machine.
     """
 
     channels_last_io: bool = False
     io_type: str = "float"
     delegate: bool = True
-    lacks: frozenset[str] = frozenset()
+    engine: Engine | None = None
     accelerated: bool = False
     device: str = ""
 
@@ -63,8 +64,8 @@ def form_for(target: Target, *, channels_last_io: bool = False, io_type: str = "
         channels_last_io=channels_last_io,
         io_type=io_type or target.io_type,
         delegate=target.delegate,
-        lacks=target.lacks,
-        accelerated=bool(target.accelerator),
+        engine=target.engine,
+        accelerated=target.accelerated,
         device="" if target.delegate else target.title,
     )
 
@@ -194,8 +195,16 @@ class Draft:
             lowered=self.lowered,
             layout=self.layout,
             written=data,
-            remarks=(*self.remarks, *packed),
+            remarks=(*self.remarks, *packed, *self.untaken()),
             steps_s=self.watch.steps_s,
+        )
+
+    def untaken(self) -> list[Remark]:
+        """What the target's engine can't run of the file."""
+        if self.form.engine is None:
+            return []
+        return kernels.untaken(
+            self.layout.graph, self.form.engine, accelerated=self.form.accelerated
         )
 
 
@@ -270,9 +279,11 @@ def draft(prepared: Prepared, form: Form) -> Draft:
     remarks = [*prepared.remarks, *lowered.remarks, *preparation.after(lowered.graph)]
     made = integer.run(lowered.graph)
     remarks += made.remarks
-    remarks += substitutes.run(lowered.graph, form.lacks, accelerated=form.accelerated)
-    remarks += ends.run(lowered.graph, form.io_type)
     values = {source: made.stand_in(value) for source, value in lowered.values.items()}
+    if form.engine is not None:
+        remarks += narrowing.run(lowered.graph, form.engine)
+        remarks += substitutes.run(lowered.graph, form.engine, accelerated=form.accelerated)
+    remarks += ends.run(lowered.graph, form.io_type)
     lowered = replace(lowered, values=values)
     watch.lap("lower")
     layout = lay_out(lowered.graph, lowered.outputs, channels_last_io=form.channels_last_io)

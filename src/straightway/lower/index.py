@@ -19,6 +19,7 @@ from straightway.lower.integers import (
     to_int64,
     to_uint64,
     unsigned,
+    wrapped,
 )
 from straightway.lower.selection import part, take
 from straightway.lower.tables import MOST_MASKED, refuse_large_table
@@ -152,7 +153,7 @@ def row_places(g: Builder, indices: Value, shape: tuple[int, ...], batch_dims: i
     base = batch.reshape((*outer, *[1] * (indices.rank - 1 - batch_dims)))
     if indices.const is not None:
         return g.const((indices.const % sizes * strides).sum(-1, dtype=indices.dtype) + base)
-    places = g.MUL(g.FLOOR_MOD(indices, g.const(sizes)), g.const(strides))
+    places = g.MUL(wrapped(g, indices, sizes), g.const(strides))
     number = g.SUM(places, axes=(places.rank - 1,), keep_dims=False)
     return g.ADD(number, g.const(base)) if batch_dims else number
 

@@ -213,8 +213,15 @@ def truncated_remainder(g: Builder, a: Value, b: Value) -> Value:
 def non_negative(g: Builder, indices: Value, size: int) -> Value:
     """Let indices count from the front: TFLite's kernels refuse negative ones (kernels/gather.cc).
 
-    Constant indices are checked by the caller's `need`; at run time one FLOOR_MOD maps [-size, size).
+    Constant indices are checked by the caller's `need`.
     """
     if indices.const is not None:
         return g.const(indices.const % size)
-    return g.FLOOR_MOD(indices, size)
+    return wrapped(g, indices, np.array(size, indices.dtype))
+
+
+def wrapped(g: Builder, indices: Value, sizes: np.ndarray) -> Value:
+    """Map [-size, size) to [0, size): by one FLOOR_MOD, which engines of microcontrollers lack."""
+    if g.delegate:
+        return g.FLOOR_MOD(indices, sizes)
+    return g.ADD(indices, g.MUL(g.cast(g.LESS(indices, 0), indices.dtype), sizes))

@@ -55,7 +55,7 @@ def _fill(interpreter: Any, index: int, array: Array) -> None:
         raise InvalidRequest(
             f"input {index} is {dtype.name}{list(shape)}; got {array.dtype.name}{list(array.shape)}"
         )
-    interpreter.set_input(np.ascontiguousarray(array), index)
+    interpreter.set_input(np.asarray(array, order="C"), index)
 
 
 def _outputs(interpreter: Any) -> Iterator[Array]:

@@ -1,6 +1,6 @@
 """Arm's NPUs Ethos-U, by its compiler Vela; what they do not take runs on the Cortex-M beside them."""
 
-from straightway.targets.micro import LACKS
+from straightway.targets.micro_kernels import ENGINE
 from straightway.targets.target import Number, Target
 
 VELA = "ethos-u-vela 5.2.0: regor.tflite_operator_constraints, --supported-ops-report"
@@ -15,8 +15,9 @@ def _target(family: str, macs: int) -> Target:
         title=f"Ethos-{family.upper()} NPU, {macs} MAC/cycle",
         sources=(VELA,),
         activations=("int8", "int16"),
-        lacks=LACKS,
+        engine=ENGINE,
         accelerator=name,
+        accelerated=True,
         numbers={
             "macs": Number(amount=macs, unit="MAC/cycle", source="ethos-u-vela 5.2.0: accelerators")
         },

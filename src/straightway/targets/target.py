@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from straightway.targets.engine import Engine
+from straightway.tflite.rows import ROWS
+
 Activations = Literal["int8", "int16"]
 InputOutputType = Literal["float", "integer"]
 
@@ -25,8 +28,8 @@ class Target:
     ops whose weights have one scale for all channels there; `per_channel` is False where all do.
     `delegate`: files are spelled for XNNPACK's delegate; else each op is the one that says it most
     directly. `io_type`: what inputs and outputs are: floats, or the integers that are stored.
-    `lacks`: TFLite ops of which the engine on the CPU has no kernel.
-    `accelerator`: its name for the tool that compiles for it. `sources` say where all this is from.
+    `engine`: the kernels on its CPU, where those are not all of TFLite's. `accelerated`: scaled integers
+    are an NPU's. `accelerator`: its name for the tool that compiles for it. `sources` say where all this is from.
     """
 
     name: str
@@ -37,9 +40,15 @@ class Target:
     single_scale: frozenset[str] = frozenset()
     delegate: bool = False
     io_type: InputOutputType = "integer"
-    lacks: frozenset[str] = frozenset()
+    engine: Engine | None = None
+    accelerated: bool = False
     accelerator: str = ""
     numbers: Mapping[str, Number] = field(default_factory=dict)
+
+    @property
+    def lacks(self) -> frozenset[str]:
+        """TFLite ops that its CPU has no kernel of."""
+        return frozenset(() if self.engine is None else ROWS.keys() - self.engine.kernels.keys())
 
     @property
     def weights(self) -> str:

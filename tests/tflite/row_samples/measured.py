@@ -83,13 +83,15 @@ def promoted(array: np.ndarray | None) -> np.ndarray | None:
     return array.astype(np.int64 if array.dtype.kind in "iu" else np.float64)
 
 
-def measure(samples: Sequence[Sample], *, delegate: bool) -> list[Measured]:
-    """Run samples, with or without XNNPACK."""
+def measure(
+    samples: Sequence[Sample], *, delegate: bool = False, micro: bool = False
+) -> list[Measured]:
+    """Run samples, with or without XNNPACK, or by TensorFlow Lite Micro."""
     written = [write_down(sample) for sample in samples]
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(straightway.tflite.write.ELEMENT_TYPES, "complex64", "COMPLEX64")
         jobs = [
-            Job(data=flatbuffer(s, w), feeds=w.feeds, delegate=delegate)
+            Job(data=flatbuffer(s, w), feeds=w.feeds, delegate=delegate, micro=micro)
             for s, w in zip(samples, written, strict=True)
         ]
     outcomes = run_all(jobs)
