@@ -107,6 +107,18 @@ def test_reshape_that_mixes_dimensions_is_a_barrier_and_still_right():
     assert_same(graph, layout.graph, 3)
 
 
+def test_what_is_stored_at_another_size_is_told_where_its_order_is_the_models():
+    """Which of the joined dimensions has grown does not show in the stored rows."""
+    graph = Graph()
+    g = Builder(graph)
+    rows = edit.add_input(graph, Value("x", tensor_type("float32", (6, 20))))
+    edit.set_outputs(graph, [g.NEG(g.reshape(rows, (2, 3, 4, 5)))])
+    layout = lay_out(graph, ["y"])
+    grown = np.arange(10 * 20, dtype=np.float32).reshape(10, 20)
+    assert np.array_equal(layout.restore(rows, grown, (10, 20)), grown)
+    assert layout.restore(rows, grown, (10, 21)) is None
+
+
 @pytest.mark.parametrize("name", ["REDUCE_MAX", "SUM"])
 @pytest.mark.parametrize("axes", [(0, 1, 2), (2,), (1,), (0, 2)])
 def test_a_reduced_dimension_may_lie_in_pieces(name, axes):

@@ -13,11 +13,15 @@ def floats(*shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-def save(path, nodes, inputs, outputs, constants):
+def save(path, nodes, inputs, outputs, constants, *, types=None):
+    kinds = types or {}
     graph = helper.make_graph(
         nodes,
         "open",
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+        [
+            helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), s)
+            for n, s in inputs.items()
+        ],
         [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs],
         [numpy_helper.from_array(a, n) for n, a in constants.items()],
     )

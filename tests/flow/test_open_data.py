@@ -281,3 +281,37 @@ def test_a_diagonal_has_no_place_in_a_matrix_of_any_size(tmp_path):
     path = save(tmp_path / "m.onnx", nodes, {"x": [3, "N"]}, ["y"], {})
     with pytest.raises(straightway.Unsupported, match="where a diagonal lies depends"):
         straightway.convert(path)
+
+
+def test_copies_of_one_row_are_as_many_as_the_length(tmp_path):
+    nodes = [
+        *length(axis=1),
+        make_node("ReduceMax", ["x"], ["most"], axes=[1], keepdims=1),
+        make_node("Concat", ["ones", "t1", "ones"], ["times"], axis=0),
+        make_node("Tile", ["most", "times"], ["copies"]),
+        make_node("Concat", ["copies", "x"], ["y"], axis=2),
+    ]
+    check(tmp_path, nodes, {"x": ["N", "T", 8]}, {}, *TWO)
+
+
+def test_numbers_of_rows_fit_a_table_of_any_length(tmp_path):
+    """The edges of a graph: at every size compared there are other nodes, one of them perhaps."""
+    nodes = [
+        make_node("Gather", ["x", "edges"], ["rows"]),
+        make_node("Unsqueeze", ["edges", "ones"], ["places"]),
+        make_node("ScatterND", ["x", "places", "rows"], ["y"], reduction="add"),
+    ]
+    inputs = {"x": ["nodes", 8], "edges": ["edges"]}
+    path = save(
+        tmp_path / "m.onnx", nodes, inputs, ["y"], CONSTANTS, types={"edges": TensorProto.INT64}
+    )
+    assert straightway.convert(path).verification.equal
+
+
+def test_sequences_are_not_longer_than_the_time_that_there_is(tmp_path):
+    nodes = [make_node("GRU", ["x", "w", "r", "", "lengths"], ["y", "last"], hidden_size=5)]
+    inputs = {"x": ["T", "N", 4], "lengths": ["N"]}
+    constants = {"w": floats(1, 15, 4), "r": floats(1, 15, 5)}
+    types = {"lengths": TensorProto.INT32}
+    path = save(tmp_path / "m.onnx", nodes, inputs, ["y", "last"], constants, types=types)
+    assert straightway.convert(path).verification.equal

@@ -89,6 +89,8 @@ class _Unifier:
                 continue
             if any(n.attrs.get(key) != first.attrs[key] for n in nodes):
                 raise NotYet(f"{first.op.name} '{first.name}': {key} depends on an open dimension")
+        if len({len(node.inputs) for node in nodes}) > 1:
+            raise NotYet(f"the size decides how many operands {first.op.name} '{first.name}' has")
         operands = list(enumerate(zip(*(node.inputs for node in nodes), strict=True)))
         if first.op.name in ("SLICE", "STRIDED_SLICE") and self.slice_to_the_end(nodes):
             operands = [(k, values) for k, values in operands if k not in SLICE_PLACES]

@@ -80,9 +80,14 @@ class Layout:
             if value.rank >= images.FEWEST_DIMS
         ]
 
-    def restore(self, value: Value, array: np.ndarray) -> np.ndarray:
-        """Bring what the stored tensor of `value` holds to the model's dimension order."""
-        return restored(self.atoms, value, array, self.places[value].form)
+    def restore(
+        self, value: Value, array: np.ndarray, shape: Sequence[int] = ()
+    ) -> np.ndarray | None:
+        """Bring what the stored tensor of `value` holds to the model's dimension order, and to its `shape`.
+
+        None where that can't be told: of sizes other than those it was laid out for.
+        """
+        return restored(self.atoms, value, array, self.places[value].form, shape)
 
 
 def lay_out(graph: Graph, outputs: Sequence[str], *, channels_last_io: bool = False) -> Layout:

@@ -1,7 +1,7 @@
 """What is stored where while written ops are made: forms, conversions, rearranged constants."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,19 +196,25 @@ def rearranged(atoms: Atoms, value: Value, array: np.ndarray, form: Form) -> np.
     return moved.reshape(shape_of(atoms, value, form))
 
 
-def restored(atoms: Atoms, value: Value, array: np.ndarray, form: Form) -> np.ndarray:
-    """Bring an array stored in a form back to the model's dimension order.
+def restored(
+    atoms: Atoms, value: Value, array: np.ndarray, form: Form, shape: Sequence[int]
+) -> np.ndarray | None:
+    """Bring an array stored in a form back to the model's dimension order, and to its `shape`.
 
-    A dimension of one atom may have another size than was assumed; the others keep theirs.
+    A dimension of one atom may have another size than was assumed. Where one of several atoms has, only what
+    is stored in the model's order can be told: None for the rest.
     """
     own, order = atoms.order(value), flat(form)
     sizes = {atom: atoms.size(value, atom) for atom in order}
     for dim, size in zip(form, array.shape, strict=True):
         if len(dim) == 1:
             sizes[dim[0]] = size
+    if math.prod(sizes.values()) != array.size:
+        told = own == order and math.prod(shape) == array.size
+        return array.reshape(shape) if told else None
     split = array.reshape([sizes[atom] for atom in order])
-    shape = [math.prod(sizes[atom] for atom in atoms.of(value, k)) for k in range(value.rank)]
-    return split.transpose([order.index(atom) for atom in own]).reshape(shape)
+    dims = [math.prod(sizes[atom] for atom in atoms.of(value, k)) for k in range(value.rank)]
+    return split.transpose([order.index(atom) for atom in own]).reshape(dims)
 
 
 def elements(value: Value) -> int:

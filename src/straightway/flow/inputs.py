@@ -35,6 +35,8 @@ COUNTED_WHOLE = {"MaxUnpool"}
 MOST_STEPS = 400
 # what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
+# What reads so many steps of each sequence as that operand says.
+RECURRENT, LENGTHS = {"RNN", "GRU", "LSTM"}, 4
 PRODUCTS = {"ReduceProd", "CumProd"}
 DEFAULT_LIMIT = 100
 MOST_EXACT = 2**53
@@ -150,7 +152,25 @@ def _distinct(value: Value, limit: int, rng: np.random.Generator) -> np.ndarray:
     return np.moveaxis(chosen, -1, axis)
 
 
+def within(arrays: Arrays, graph: Graph) -> Arrays:
+    """The same, with whole numbers that index something small enough for what the graph has."""
+    return {**arrays, **{v.name: _below(v, arrays[v.name]) for v in graph.inputs}}
+
+
+def _below(value: Value, array: np.ndarray) -> np.ndarray:
+    limit = known_limit(value) if np.issubdtype(value.dtype, np.integer) else None
+    if limit is None or not array.size or array.max() < limit:
+        return array
+    return np.asarray(array % max(limit, 1)).astype(array.dtype)
+
+
 def index_limit(value: Value) -> int:
+    """The size of the smallest axis that these integers index; a default where they index none."""
+    limit = known_limit(value)
+    return DEFAULT_LIMIT if limit is None else limit
+
+
+def known_limit(value: Value) -> int | None:
     """The size of the smallest axis that these integers index, as far as the graph shows."""
     limit = None
     waiting, seen = deque([value]), {value}
@@ -166,7 +186,7 @@ def index_limit(value: Value) -> int:
                 fresh = [v for v in node.outputs if v not in seen]
                 seen.update(fresh)
                 waiting.extend(fresh)
-    return DEFAULT_LIMIT if limit is None else limit
+    return limit
 
 
 def _power_limit(node: Node, position: int) -> int:
@@ -194,6 +214,14 @@ def _factor_limit(node: Node) -> int:
     return min(int(most ** (1 / max(count, 1))) + 1, DEFAULT_LIMIT)
 
 
+def _steps(node: Node) -> int:
+    """The steps of what a recurrent layer reads."""
+    (x, *_), layout = node.inputs, node.attrs.get("layout", 0)
+    sizes = x.type.shape if x is not None and x.type is not None else ()
+    size = sizes[1 if layout else 0] if len(sizes) > 1 else None
+    return size if isinstance(size, int) else DEFAULT_LIMIT
+
+
 def _indexed(node: Node, position: int) -> int | None:
     """The size of the smallest axis that operand `position` indexes, if it indexes one."""
     if node.op.name == "Pow":
@@ -203,6 +231,8 @@ def _indexed(node: Node, position: int) -> int | None:
     if node.op.name == "OneHot" and position == 0:
         depth = node.inputs[1].const if len(node.inputs) > 1 and node.inputs[1] else None
         return int(depth.reshape(-1)[0]) if depth is not None and depth.size else None
+    if node.op.name in RECURRENT and position == LENGTHS:
+        return _steps(node) + 1
     if node.op.name in COUNTED_WHOLE and position == 1:
         kind = node.outputs[0].type
         return math.prod(kind.dims) if kind is not None and kind.is_static else None

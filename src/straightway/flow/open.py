@@ -17,7 +17,14 @@ from straightway.errors import (
 )
 from straightway.flow import remedy
 from straightway.flow.accepted import takes
-from straightway.flow.inputs import Arrays, make_inputs, pinned_inputs, read_arrays
+from straightway.flow.inputs import (
+    Arrays,
+    known_limit,
+    make_inputs,
+    pinned_inputs,
+    read_arrays,
+    within,
+)
 from straightway.flow.possible import Fits, elements, forced, like, prepared
 from straightway.flow.reference import Oracle
 from straightway.flow.samples import (
@@ -193,6 +200,7 @@ def _sets(declared: Graph, symbols: Symbols, tried: Joined, options: Options) ->
         if one in tried.made or (graph is not None and fits(graph)):
             every.append(shapes)
     every = _bounded(every)
+    pinned: Arrays = {}
     if options.inputs is None:
         pinned = pinned_inputs(at(declared, symbols, samples[0]))
         count = min(POINTS, len(every))
@@ -203,7 +211,19 @@ def _sets(declared: Graph, symbols: Symbols, tried: Joined, options: Options) ->
         _check_sizes(options.inputs, own, symbols)
         every[-1] = {name: array.shape for name, array in own.items()}
         base = [own]
-    return [resized(base[k % len(base)], shapes) for k, shapes in enumerate(every)]
+    sets = [resized(base[k % len(base)], shapes) for k, shapes in enumerate(every)]
+    if options.inputs is not None or not _indexes(source):
+        return sets
+    graphs = [prepared(declared, shapes) for shapes in every]
+    return [
+        {**within(arrays, graph), **pinned} if graph is not None else arrays
+        for arrays, graph in zip(sets, graphs, strict=True)
+    ]
+
+
+def _indexes(graph: Graph) -> bool:
+    """Whether whole numbers go in that say places of something else, of an open size perhaps."""
+    return any(v.dtype.kind in "iu" and known_limit(v) is not None for v in graph.inputs)
 
 
 def _bounded(every: Sequence[Shapes]) -> list[Shapes]:
@@ -261,7 +281,7 @@ def usual(
             continue
         graph = prepared(declared, shapes)
         if graph is not None and max(elements(graph), default=0) <= MOST_ELEMENTS and fits(graph):
-            found = resized(arrays, shapes)
+            found = within(resized(arrays, shapes), graph)
             if runs(found):
                 return found
     return None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from straightway.errors import NotYet
 from straightway.flow.files import scratch
 from straightway.flow.hybrid import Product, checks, products
 from straightway.flow.reference import Oracle, Reference, references
@@ -191,7 +192,15 @@ class _Look:
             ran = run_written(self.oracle.child, path, list(self.feed.stored.values()))
         count = len(ran.outputs) - len(tensors)
         arrays = dict(zip(wanted, ran.outputs[count:], strict=True))
-        restored = {value: layout.restore(value, array) for value, array in arrays.items()}
+        restored = {}
+        for value, array in arrays.items():
+            own = layout.restore(value, array)
+            if own is None:
+                raise NotYet(
+                    f"roundings of '{value.name}' can't be compared at sizes other than it was made at",
+                    remedy="--dim or --shape fixes the sizes",
+                )
+            restored[value] = own
         found = {}
         for name, value in logical.items():
             array = restored[value]

@@ -189,11 +189,14 @@ class _Inside:
         present = [name for name in names if name in plain]
         if not present:
             return []
+        shapes = [plain[name].shape for name in present]
         # what is computed in float32 instead of a narrower type is compared in that type
         found = {
             name: array.astype(plain[name].dtype)
-            for name, array in zip(present, self.run_variant(present), strict=True)
+            for name, array in zip(present, self.run_variant(present, shapes), strict=True)
+            if array is not None
         }
+        present = list(found)
         checks = [compare(name, plain[name], found[name]) for name in present]
         if all(check.equal for check in checks):
             return checks
@@ -205,15 +208,18 @@ class _Inside:
             for check in checks
         ]
 
-    def run_variant(self, names: Sequence[str]) -> list[np.ndarray]:
-        """Run the file with more outputs, and bring these to the model's dimension order."""
+    def run_variant(
+        self, names: Sequence[str], shapes: Sequence[tuple[int, ...]]
+    ) -> list[np.ndarray | None]:
+        """Run the file with more outputs, and bring these to the model's dimension order and shapes."""
         lowered, layout = self.translation.lowered.values, self.translation.layout
         logical = [lowered[self.values[name]] for name in names]
         tensors = [layout.places[value].tensor for value in logical]
         with scratch("look.tflite", write(layout.graph, extra_outputs=tensors)) as path:
             ran = run_written(self.oracle.child, path, list(self.feed.stored.values()))
         arrays = ran.outputs[-len(tensors) :]
-        return [layout.restore(v, array) for v, array in zip(logical, arrays, strict=True)]
+        triples = zip(logical, arrays, shapes, strict=True)
+        return [layout.restore(value, array, shape) for value, array, shape in triples]
 
     def first_difference(self) -> Difference | None:
         """Compare everything, in order, until something differs."""

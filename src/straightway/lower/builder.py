@@ -48,6 +48,8 @@ class Builder:
         self.stem = "value"
         # of the node's first operand: the ops must hold at every size of these
         self.open_dims: frozenset[int] = frozenset()
+        # the same of its first result
+        self.open_results: frozenset[int] = frozenset()
         # whether the node's results are no constants, though its operands may be
         self.keeps = False
         # whether XNNPACK's delegate is to run the ops, where there are equal spellings

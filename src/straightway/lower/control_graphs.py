@@ -20,6 +20,7 @@ def inner(
     builder = Builder(graph)
     builder.origins, builder.node, builder.stem = g.origins, g.node, f"{g.stem}/{name}"
     builder.open_dims, builder.keeps = g.open_dims, g.keeps
+    builder.open_results = g.open_results
     inputs = [
         edit.add_input(graph, Value(graph.fresh(f"{name}/{value.name}"), value.type))
         for value in like

@@ -180,6 +180,7 @@ SEGMENTS = {"mul": "PROD", "max": "MAX", "min": "MIN"}
             indices=run([[1], [-1]], np.int64),
             updates=run([7, 8], np.int64),
         ),
+        case(data=(2, 3), indices=run([[1], [1], [0], [1]], np.int64), updates=(4, 3)),
         case(data=(4, 3), indices=np.array([[1], [1]]), updates=(2, 3), reduction="add"),
         case(data=(4, 3), indices=run([[1]], np.int64), updates=(1, 3), reduction="add"),
         case(data=(4, 3), indices=np.array([[1], [-1]]), updates=(2, 3), reduction="mul"),
@@ -233,6 +234,12 @@ for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
         samples=[
             case(data=(3, 4), indices=np.array([[0, 2, -1, 1]]), updates=(1, 4), opset=opset),
             case(data=(2, 3), indices=DISTINCT, updates=(2, 3), axis=1, opset=opset),
+            case(
+                data=(1, 3),
+                indices=run(np.zeros((2, 3)), np.int64),
+                updates=(2, 3),
+                opset=opset,
+            ),
         ],
         refuses=[
             case(data=(2, 3), indices=np.array([[3]]), updates=(1, 1), axis=1, opset=opset),
@@ -254,8 +261,6 @@ for onnx_name, opset in {"Scatter": 10, "ScatterElements": 18}.items():
         along = counted(axis, data.rank)
         flat = g.reshape(data, (math.prod(data.shape),))
         places = g.reshape(flat_places(g, indices, data.shape, along), (count,))
-        if reduction == "none" and indices.shape[axis] > data.shape[axis]:
-            raise NotYet("places come twice, and no one defines which number stays")
         may_repeat = indices.const is not None and repeats(g, indices.const, along)
         new = g.reshape(updates, (count,))
         found = scatter_rows(g, flat, places, new, reduction, may_repeat=may_repeat)
@@ -299,21 +304,22 @@ def combined(g: Builder, rows: Value, places: Value, new: Value, name: str) -> V
 
 
 def replace_rows(g: Builder, rows: Value, places: Value, new: Value) -> Value:
-    """Put `new[k]` where row `places[k]` was.
+    """Put `new[k]` where row `places[k]` was: all rows are joined, and picked.
 
-    At constant places all rows are joined and picked. At run time SCATTER_ND adds up where places
-    repeat (internal/reference/reference_ops.h: ScatterNd), which ONNX leaves undefined.
+    Where places repeat, which ONNX leaves undefined, the last stays, as with onnxruntime. At run time that is
+    the greatest number among those that come to a place, the row's own before them.
     """
+    every = g.CONCATENATION(rows, new, axis=0)
+    count = rows.shape[0]
     if places.const is not None:
-        chosen = np.arange(rows.shape[0])
-        chosen[places.const] = rows.shape[0] + np.arange(len(places.const))
-        return take(g, g.CONCATENATION(rows, new, axis=0), [int(k) for k in chosen], 0)
-    points = g.reshape(g.cast(places, np.int32), (*places.shape, 1))
-    scattered = g.SCATTER_ND(points, new, shape=rows.shape)
-    ones = g.const(np.ones(new.shape[:1], np.int32))
-    hits = g.SCATTER_ND(points, ones, shape=rows.shape[:1])
-    hit = g.reshape(g.GREATER(hits, 0), (*rows.shape[:1], *[1] * (rows.rank - 1)))
-    return g.SELECT_V2(hit, scattered, rows)
+        chosen = np.arange(count)
+        chosen[places.const] = count + np.arange(len(places.const))
+        return take(g, every, [int(k) for k in chosen], 0)
+    numbers = g.const(np.arange(every.shape[0], dtype=np.int32))
+    owners = g.CONCATENATION(
+        g.const(np.arange(count, dtype=np.int32)), g.cast(places, np.int32), axis=0
+    )
+    return g.GATHER(every, g.UNSORTED_SEGMENT_MAX(numbers, owners, count=count), axis=0)
 
 
 @lower(

@@ -112,7 +112,8 @@ class _Lowerer:
         self.builder.origins = node.origins
         self.builder.stem = next((v.name for v in node.outputs if v.name), node.name)
         self.builder.node = node.name
-        self.builder.open_dims = self.open_dims(node)
+        self.builder.open_dims = self.open_dims(next(iter(node.inputs), None))
+        self.builder.open_results = self.open_dims(next(iter(node.outputs), None))
         last = self.target.last
         self.builder.keeps = any(value.name in self.source.kept for value in node.outputs)
         try:
@@ -129,12 +130,11 @@ class _Lowerer:
             self.makers[made] = node
             made = made.next
 
-    def open_dims(self, node: Node) -> frozenset[int]:
-        """Of the node's first operand."""
+    def open_dims(self, value: Value | None) -> frozenset[int]:
+        """The dimensions of a value whose sizes stay open."""
         if self.any_size:
             return ALL_DIMENSIONS
-        first = next(iter(node.inputs), None)
-        return frozenset() if first is None else self.source.open_dims.get(first, frozenset())
+        return frozenset() if value is None else self.source.open_dims.get(value, frozenset())
 
     def results(self, node: Node) -> list[Value | None]:
         """Bind, check the needs, run the declaration."""

@@ -283,13 +283,13 @@ def tile(
 ) -> Value:
     """Copies of floats are joined, up to five at once, which delegates; others take TILE.
 
-    How often is known by the result's type.
+    How often is known by the result's type; where that stays open along an axis, so may the number of copies.
     """
     (kind,) = out
     if kind.size == 0:
         return g.const(np.zeros(kind.dims, x.dtype))
     times = tuple(new // old for new, old in zip(kind.dims, x.shape, strict=True))
-    if x.dtype != FLOAT32:
+    if x.dtype != FLOAT32 or g.open_results - g.open_dims:
         return x if set(times) <= {1} else g.TILE(x, multiples=times)
     for place, count in enumerate(times):
         x = repeat(g, x, place, count)
