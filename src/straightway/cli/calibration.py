@@ -81,46 +81,70 @@ PerTensor = Annotated[
 ]
 
 
-def asked(
-    dim: list[str] | None,
-    shape: list[str] | None,
-    pictures: tuple[str | None, str | None, str, str | None, str],
-    *,
-    method: str,
-    per_tensor: bool,
-    **options: Any,
-) -> "QuantizeRequest":
-    """What these options ask for; raises InvalidRequest."""
-    from straightway.flow.quantize_request import QuantizeRequest  # noqa: PLC0415 - after --help
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """What a model is observed on."""
 
-    return QuantizeRequest(
-        dims=parse_dims(dim),
-        shapes=parse_shapes(shape),
-        pictures=preprocessing(*pictures),
-        method=method.lower(),
-        keep_float=tuple(options.pop("keep_float", None) or ()),
-        int16=tuple(options.pop("int16", None) or ()),
-        per_channel=not per_tensor,
-        max_loss=_loss(options.pop("max_loss", None)),
-        **options,
-    )
+    calibration: Calibration = None
+    random: Random = 0
+    mean: Mean = None
+    std: Std = None
+    channels: Channels = "rgb"
+
+    def pictures(self, size: str | None = None, layout: str = "") -> "Pictures | None":
+        """How pictures become inputs; None where nothing is declared. Raises InvalidRequest."""
+        from straightway.flow.calibration import Pictures  # noqa: PLC0415 - after --help
+
+        if self.mean is None and self.std is None:
+            return None
+        return Pictures(
+            mean=_numbers("--mean", self.mean or "0"),
+            std=_numbers("--std", self.std or "1"),
+            channels=self.channels.lower(),
+            size=_size(size),
+            layout=layout.lower(),
+        )
 
 
-def preprocessing(
-    mean: str | None, std: str | None, channels: str, size: str | None = None, layout: str = ""
-) -> "Pictures | None":
-    """How pictures become inputs; None where nothing is declared."""
-    from straightway.flow.calibration import Pictures  # noqa: PLC0415 - after --help
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantizing(Data):
+    """All that a quantization is asked for with."""
 
-    if mean is None and std is None:
-        return None
-    return Pictures(
-        mean=_numbers("--mean", mean or "0"),
-        std=_numbers("--std", std or "1"),
-        channels=channels.lower(),
-        size=_size(size),
-        layout=layout.lower(),
-    )
+    size: Size = None
+    layout: PictureLayout = ""
+    method: Method = "auto"
+    percentile: Percentile = 99.99
+    keep_float: Floats = None
+    int16: Int16 = None
+    max_loss: MaxLoss = None
+    sensitivity: Sensitivity = 0
+    per_tensor: PerTensor = False
+    activations: Activations = ""
+    resume: Resume = None
+
+    def request(
+        self, dim: list[str] | None, shape: list[str] | None, **more: Any
+    ) -> "QuantizeRequest":
+        """What these options ask for; raises InvalidRequest."""
+        from straightway.flow.quantize_request import QuantizeRequest  # noqa: PLC0415 - after --help
+
+        return QuantizeRequest(
+            calibration=self.calibration,
+            random=self.random,
+            dims=parse_dims(dim),
+            shapes=parse_shapes(shape),
+            pictures=self.pictures(self.size, self.layout),
+            method=self.method.lower(),
+            percentile=self.percentile,
+            keep_float=tuple(self.keep_float or ()),
+            int16=tuple(self.int16 or ()),
+            per_channel=not self.per_tensor,
+            max_loss=_loss(self.max_loss),
+            sensitivity=self.sensitivity,
+            activations=self.activations.lower(),
+            resume=self.resume,
+            **more,
+        )
 
 
 def _loss(text: str | None) -> float | None:

@@ -21,7 +21,8 @@ from straightway.cli.app import (
     progress,
     result_console,
 )
-from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
+from straightway.cli.calibration import Data
+from straightway.cli.groups import takes
 from straightway.errors import InvalidRequest
 from straightway.report.quantity import duration, percent, plural, printable
 from straightway.trace.difference import Difference
@@ -41,15 +42,13 @@ Fixes = Annotated[bool, typer.Option("--fixes", help="Of a PyTorch model: with a
 
 
 @app.command("compare")
+@takes(data=Data)
 def command(
     a: Annotated[str, typer.Argument(metavar="A", show_default=False)],
     b: Annotated[Path | None, typer.Argument(metavar="[B]", show_default=False)] = None,
     reference: Original = None,
-    calibration: Calibration = None,
-    random: Random = 0,
-    mean: Mean = None,
-    std: Std = None,
-    channels: Channels = "rgb",
+    *,
+    data: Data,
     samples: Annotated[int, typer.Option(metavar="N", help="Compare on at most N samples.")] = 16,
     max_drop: MaxDrop = None,
     fixes: Fixes = False,
@@ -68,8 +67,8 @@ def command(
             alone(
                 {
                     "--reference": reference,
-                    "--calibration": calibration,
-                    "--random": random,
+                    "--calibration": data.calibration,
+                    "--random": data.random,
                     "--max-drop": max_drop,
                     "--dim": dim,
                     "--shape": shape,
@@ -81,9 +80,9 @@ def command(
 
         request = CompareRequest(
             reference=reference,
-            calibration=calibration,
-            random=random,
-            pictures=preprocessing(mean, std, channels),
+            calibration=data.calibration,
+            random=data.random,
+            pictures=data.pictures(),
             samples=samples,
             max_drop_db=max_drop,
             dims=parse_dims(dim),

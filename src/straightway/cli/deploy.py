@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -23,30 +24,20 @@ from straightway.cli.app import (
     progress,
     request,
 )
-from straightway.cli.calibration import (
-    Activations,
-    Calibration,
-    Channels,
-    Counted,
-    Floats,
-    Int16,
-    MaxLoss,
-    Mean,
-    Method,
-    Percentile,
-    PerTensor,
-    PictureLayout,
-    Random,
-    Resume,
-    Sensitivity,
-    Size,
-    Std,
-    asked as calibrated,
-)
+from straightway.cli.calibration import Counted, Quantizing, Sensitivity
+from straightway.cli.groups import takes
 from straightway.errors import InvalidRequest
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantized(Quantizing):
+    """The report has the share that each node has in the end error."""
+
+    sensitivity: Sensitivity = 1
+
+
 @app.command("deploy")
+@takes(options=Quantized)
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", show_default=False)],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", show_default=False)],
@@ -58,22 +49,8 @@ def command(
     inputs: Inputs = None,
     to: Annotated[str, typer.Option(help="Runtime to deploy to: litert.")] = "litert",
     int8: Annotated[bool, typer.Option("--int8", help="Quantize first; needs data.")] = False,
-    calibration: Calibration = None,
-    random: Random = 0,
-    method: Method = "auto",
-    percentile: Percentile = 99.99,
-    mean: Mean = None,
-    std: Std = None,
-    channels: Channels = "rgb",
-    size: Size = None,
-    layout: PictureLayout = "",
-    keep_float: Floats = None,
-    int16: Int16 = None,
-    max_loss: MaxLoss = None,
-    sensitivity: Sensitivity = 1,
-    per_tensor: PerTensor = False,
-    activations: Activations = "",
-    resume: Resume = None,
+    *,
+    options: Quantized,
     json: Json = False,
 ) -> None:
     """Convert, verify, measure operator by operator, and write DIR/report.html."""
@@ -92,29 +69,13 @@ def command(
             inputs=inputs,
             step=step,
         )
-        if not int8 and (calibration or random):
+        if not int8 and (options.calibration or options.random):
             raise InvalidRequest("--calibration and --random are for --int8")
         quantization = None
         told = Counted(tell=step)
         if int8:
-            quantization = calibrated(
-                dim,
-                shape,
-                (mean, std, channels, size, layout),
-                calibration=calibration,
-                random=random,
-                method=method,
-                percentile=percentile,
-                keep_float=keep_float,
-                int16=int16,
-                max_loss=max_loss,
-                sensitivity=sensitivity,
-                per_tensor=per_tensor,
-                activations=activations.lower(),
-                resume=resume,
-                target=target or "litert",
-                step=told.step,
-                advance=told.advance,
+            quantization = options.request(
+                dim, shape, target=target or "litert", step=told.step, advance=told.advance
             )
         done = deploy(
             model,

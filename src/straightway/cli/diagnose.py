@@ -16,8 +16,8 @@ from straightway.cli.app import (
     print_lines,
     progress,
 )
-from straightway.cli.calibration import Calibration, Random
-from straightway.cli.export import Dtype, Int4, Int8, Int8Dynamic, noted, precision_of
+from straightway.cli.export import Exporting, noted
+from straightway.cli.groups import takes
 from straightway.errors import InvalidRequest
 from straightway.report.quantity import duration, percent, plural, printable
 
@@ -41,6 +41,7 @@ MaxOverhead = Annotated[
 
 
 @app.command("diagnose")
+@takes(options=Exporting)
 def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", show_default=False)],
     output: Folder = None,
@@ -51,12 +52,8 @@ def command(
     runs: Annotated[int, typer.Option("-n", "--runs", help="Measured runs.")] = 20,
     top: Annotated[int, typer.Option(help="How many findings to print.")] = 10,
     inputs: Inputs = None,
-    dtype: Dtype = "fp32",
-    int8: Int8 = False,
-    int8_dynamic: Int8Dynamic = False,
-    int4: Int4 = False,
-    calibration: Calibration = None,
-    random: Random = 0,
+    *,
+    options: Exporting,
     json: Json = False,
 ) -> None:
     """Find what computes nothing in a .pte file or a PyTorch model (MODULE:FACTORY, .pt2), and its line."""
@@ -65,21 +62,15 @@ def command(
 
         at_least_one({"--top": top, "--runs": runs})
         threshold = share_of(max_overhead)
-        from straightway.flow import diagnose_request, export_request  # noqa: PLC0415
+        from straightway.flow import diagnose_request  # noqa: PLC0415 - after --help
 
-        export = export_request.ExportRequest(
-            precision=precision_of(dtype, (int8, int8_dynamic, int4)),
-            calibration=calibration,
-            random=random,
-            step=step,
-        )
         asked = diagnose_request.DiagnoseRequest(
             trace=trace,
             etdump=etdump,
             inputs=inputs,
             runs=runs,
             rules=tuple(rule or ()),
-            export=export,
+            export=options.request(step=step),
         )
         diagnose_request.check(model, asked)
         if output is not None:

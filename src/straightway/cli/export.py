@@ -1,6 +1,7 @@
 """`straightway export`."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,8 @@ from straightway.cli.app import (
     result_console,
     table_for,
 )
-from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
+from straightway.cli.calibration import Data
+from straightway.cli.groups import takes
 from straightway.errors import InvalidRequest
 from straightway.report.quantity import plural, printable
 
@@ -37,23 +39,40 @@ ChannelsLast = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exporting(Data):
+    """What a program is asked for with."""
+
+    dtype: Dtype = "fp32"
+    int8: Int8 = False
+    int8_dynamic: Int8Dynamic = False
+    int4: Int4 = False
+    channels_last: ChannelsLast = False
+
+    def request(self, **more: Any) -> Any:
+        """What these options ask for; raises InvalidRequest."""
+        from straightway.flow.export_request import ExportRequest  # noqa: PLC0415 - after --help
+
+        return ExportRequest(
+            precision=precision_of(self.dtype, (self.int8, self.int8_dynamic, self.int4)),
+            calibration=self.calibration,
+            random=self.random,
+            pictures=self.pictures(),
+            channels_last=self.channels_last,
+            **more,
+        )
+
+
 @app.command("export")
+@takes(options=Exporting)
 def command(
     model: Annotated[str, typer.Argument(metavar="MODULE:FACTORY", show_default=False)],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="MODEL.pte", show_default=False)
     ],
-    dtype: Dtype = "fp32",
-    int8: Int8 = False,
-    int8_dynamic: Int8Dynamic = False,
-    int4: Int4 = False,
-    calibration: Calibration = None,
-    random: Random = 0,
-    mean: Mean = None,
-    std: Std = None,
-    channels: Channels = "rgb",
+    *,
+    options: Exporting,
     fixes: Annotated[bool, typer.Option("--fixes", help="Apply all rewrites (see `fix`).")] = False,
-    channels_last: ChannelsLast = False,
     without: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,13 +93,8 @@ def command(
         from straightway.flow import export_request  # noqa: PLC0415 - after --help
 
         check(model)
-        asked = export_request.ExportRequest(
-            precision=precision_of(dtype, (int8, int8_dynamic, int4)),
-            calibration=calibration,
-            random=random,
-            pictures=preprocessing(mean, std, channels),
+        asked = options.request(
             fixes=fixes,
-            channels_last=channels_last,
             without=tuple(without or ()),
             etrecord=etrecord,
             verify=verify,

@@ -15,12 +15,13 @@ from straightway.cli.app import (
     progress,
     result_console,
 )
-from straightway.cli.calibration import Calibration, Channels, Mean, Random, Std, preprocessing
-from straightway.cli.export import ChannelsLast, Dtype, Int4, Int8, Int8Dynamic, noted, precision_of
+from straightway.cli.export import Exporting, noted
+from straightway.cli.groups import takes
 from straightway.report.quantity import duration, plural, printable
 
 
 @app.command("fix")
+@takes(options=Exporting)
 def command(
     model: Annotated[str, typer.Argument(metavar="MODULE:FACTORY", show_default=False)],
     output: Annotated[
@@ -29,16 +30,8 @@ def command(
     rule: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only these rewrites; else all.")
     ] = None,
-    dtype: Dtype = "fp32",
-    int8: Int8 = False,
-    int8_dynamic: Int8Dynamic = False,
-    int4: Int4 = False,
-    calibration: Calibration = None,
-    random: Random = 0,
-    mean: Mean = None,
-    std: Std = None,
-    channels: Channels = "rgb",
-    channels_last: ChannelsLast = False,
+    *,
+    options: Exporting,
     advise: Annotated[
         bool, typer.Option("--advise", help="Print the changes to make in the model's source, too.")
     ] = False,
@@ -53,14 +46,7 @@ def command(
 
         check(model)
         order.check(rule or ())
-        asked = export_request.ExportRequest(
-            precision=precision_of(dtype, (int8, int8_dynamic, int4)),
-            calibration=calibration,
-            random=random,
-            pictures=preprocessing(mean, std, channels),
-            channels_last=channels_last,
-            step=step,
-        )
+        asked = options.request(step=step)
         export_request.check(asked, output)
         require()
         from straightway.flow.fix import fix  # noqa: PLC0415 - after torch

@@ -17,27 +17,9 @@ from straightway.cli.app import (
     print_lines,
     remark_data,
 )
-from straightway.cli.calibration import (
-    Activations,
-    Calibration,
-    Channels,
-    Floats,
-    Int16,
-    MaxLoss,
-    Mean,
-    Method,
-    Percentile,
-    PerTensor,
-    PictureLayout,
-    Random,
-    Resume,
-    Sensitivity,
-    Size,
-    Std,
-    asked,
-    bar,
-)
+from straightway.cli.calibration import Quantizing, bar
 from straightway.cli.conversions import border_lines
+from straightway.cli.groups import takes
 from straightway.report.quantity import percent, plural, shortened
 
 MOST_NODES = 10
@@ -49,27 +31,14 @@ NOTHING = (
 
 
 @app.command("quantize")
+@takes(options=Quantizing)
 def command(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", show_default=False)],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="QUANTIZED.onnx", show_default=False)
     ],
-    calibration: Calibration = None,
-    random: Random = 0,
-    method: Method = "auto",
-    percentile: Percentile = 99.99,
-    mean: Mean = None,
-    std: Std = None,
-    channels: Channels = "rgb",
-    size: Size = None,
-    layout: PictureLayout = "",
-    keep_float: Floats = None,
-    int16: Int16 = None,
-    max_loss: MaxLoss = None,
-    sensitivity: Sensitivity = 0,
-    per_tensor: PerTensor = False,
-    activations: Activations = "",
-    resume: Resume = None,
+    *,
+    options: Quantizing,
     target: Target = "litert",
     dim: Dims = None,
     shape: Shapes = None,
@@ -79,25 +48,7 @@ def command(
     with errors(as_json=json), bar(f"quantizing {model.name}") as (step, advance):
         from straightway.flow.quantize import quantize  # noqa: PLC0415 - after --help
 
-        request = asked(
-            dim,
-            shape,
-            (mean, std, channels, size, layout),
-            calibration=calibration,
-            random=random,
-            method=method,
-            percentile=percentile,
-            keep_float=keep_float,
-            int16=int16,
-            max_loss=max_loss,
-            sensitivity=sensitivity,
-            per_tensor=per_tensor,
-            activations=activations.lower(),
-            resume=resume,
-            target=target,
-            step=step,
-            advance=advance,
-        )
+        request = options.request(dim, shape, target=target, step=step, advance=advance)
         done = quantize(model, output, request)
     if json:
         print_json(summary(done))
