@@ -315,3 +315,26 @@ def test_sequences_are_not_longer_than_the_time_that_there_is(tmp_path):
     types = {"lengths": TensorProto.INT32}
     path = save(tmp_path / "m.onnx", nodes, inputs, ["y", "last"], constants, types=types)
     assert straightway.convert(path).verification.equal
+
+
+def test_elements_are_gathered_from_a_table_of_open_rows(tmp_path):
+    """Where an element stands in the flat tensor depends on how long its row is."""
+    nodes = [
+        make_node("Cast", ["x"], ["whole"], to=TensorProto.INT64),
+        make_node("Mod", ["whole", "two"], ["places"]),
+        make_node("GatherElements", ["x", "places"], ["y"], axis=1),
+    ]
+    check(tmp_path, nodes, {"x": ["N", 3, "T"]}, {"two": np.array(2)}, *TWO)
+
+
+def test_numbers_as_far_apart_as_rows_are_long(tmp_path):
+    nodes = [
+        *length(axis=0, name="n"),
+        *length(axis=1),
+        make_node("Range", ["zero", "n", "one"], ["rows"]),
+        make_node("Mul", ["rows", "t"], ["apart"]),
+        make_node("Cast", ["apart"], ["numbers"], to=TensorProto.FLOAT),
+        make_node("Unsqueeze", ["numbers", "ones"], ["column"]),
+        make_node("Add", ["x", "column"], ["y"]),
+    ]
+    check(tmp_path, nodes, {"x": ["N", "T"]}, {}, *TWO)

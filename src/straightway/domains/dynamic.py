@@ -119,10 +119,15 @@ class _Unifier:
         first = nodes[0]
         series = _series(arrays)
         if series is not None:
-            start, step, places = series
+            start, steps, places = series
+            # numbers as far apart as at all sizes, or multiples of a distance that depends on them
+            step = steps[0] if len(set(steps)) == 1 else 1
             limits = [start + step * array.size for array in arrays]
             (limit,) = self.computed(nodes, [(limits[0], limits[1], limits[2])])
             made = self.writer.range(start, limit, step, places)
+            if step != steps[0]:
+                (apart,) = self.computed(nodes, [(steps[0], steps[1], steps[2])])
+                made = self.writer.op("MUL", [made, self.writer.size(apart)], made.shape, {})
             kind, same = arrays[0].dtype, made.dtype == arrays[0].dtype
             return made if same else self.writer.op("CAST", [made], made.shape, {}, kind)
         shrunk = _shrunk(arrays)
@@ -266,19 +271,26 @@ def _still_fits(nodes: Nodes, index: int, shrunk: np.ndarray) -> bool:
     )
 
 
-def _series(arrays: Sequence[np.ndarray]) -> tuple[int, int, tuple[int, ...]] | None:
-    """Start, step, and the shape with −1, of whole numbers at the same distance along one axis."""
+def _series(arrays: Sequence[np.ndarray]) -> tuple[int, list[int], tuple[int, ...]] | None:
+    """Start, steps, and the shape with −1, of whole numbers at the same distance along one axis.
+
+    The distance is another for each array only where all start at 0.
+    """
     longest = max(arrays, key=lambda array: array.size)
-    if longest.dtype.kind != "i" or max(longest.shape, default=0) != longest.size:
+    if longest.dtype.kind != "i" or longest.size < 2 or max(longest.shape) != longest.size:
         return None
     axis = longest.shape.index(longest.size)
-    start, step = int(longest.flat[0]), int(longest.flat[1] - longest.flat[0])
     places = tuple(-1 if k == axis else 1 for k in range(longest.ndim))
-    for array in arrays:
-        wanted = np.arange(start, start + step * array.size, step) if step else None
-        if wanted is None or not np.array_equal(array, wanted.reshape(places)):
+    start = int(longest.flat[0])
+    several = [array if array.size > 1 else longest for array in arrays]
+    steps = [int(array.flat[1] - array.flat[0]) for array in several]
+    if 0 in steps or (start and len(set(steps)) > 1):
+        return None
+    for array, step in zip(arrays, steps, strict=True):
+        wanted = np.arange(start, start + step * array.size, step)
+        if not np.array_equal(array, wanted.reshape(places)):
             return None
-    return start, step, places
+    return start, steps, places
 
 
 def _shrunk(arrays: list[np.ndarray]) -> np.ndarray | None:

@@ -96,15 +96,22 @@ def flat_places(g: Builder, indices: Value, shape: tuple[int, ...], axis: int) -
     """Where elements stand in a flat tensor, if `indices` says where they stand along `axis`."""
     if indices.rank != len(shape):
         raise InvalidModel(f"indices have as many dimensions as {list(shape)}; got {indices.type}")
-    stride = math.prod(shape[axis + 1 :])
-    grid = np.indices(indices.shape, indices.dtype)
     strides = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-    others = sum(grid[k] * strides[k] for k in range(len(shape)) if k != axis)
-    base = np.asarray(others, indices.dtype) + np.zeros(indices.shape, indices.dtype)
     places = non_negative(g, indices, shape[axis])
+    others = [k for k in range(len(shape)) if k != axis]
+    if places.const is None and (g.open_dims or g.open_results):
+        found = g.MUL(places, strides[axis])
+        for k in others:
+            numbers = np.arange(indices.shape[k]).reshape([-1, *[1] * (len(shape) - 1 - k)])
+            # numbers and their distance apart, of which each may depend on an open size
+            found = g.ADD(found, g.MUL(g.const(numbers, indices.dtype), strides[k]))
+        return found
+    grid = np.indices(indices.shape, indices.dtype)
+    base = np.asarray(sum(grid[k] * strides[k] for k in others), indices.dtype)
+    base = base + np.zeros(indices.shape, indices.dtype)
     if places.const is not None:
-        return g.const(places.const * stride + base)
-    return g.ADD(g.MUL(places, stride), g.const(base))
+        return g.const(places.const * strides[axis] + base)
+    return g.ADD(g.MUL(places, strides[axis]), g.const(base))
 
 
 def _points_inside(data: Value, indices: Value, batch_dims: int) -> bool:
