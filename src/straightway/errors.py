@@ -8,6 +8,7 @@
     │   └── NotYet             we don't, so far
     ├── Mismatch               the file computes other numbers, or another model exit 1, never refused
     ├── ToolFailed             an engine, a tool or a device failed              exit 4
+    │   └── KernelFailed       one operator of an ExecuTorch program as it ran
     └── Bug                    our own fault, with how to report it              exit 5
 
 A message names *subject, limit, what was found*: "TFLite's ELU has alpha fixed at 1.0; got 2.0".
@@ -92,6 +93,17 @@ class ToolFailed(StraightwayError):
         """Keep the last lines that the tool printed."""
         super().__init__(message if not output else f"{message}\n{output}")
         self.output = output
+
+
+class KernelFailed(ToolFailed):
+    """An operator of an ExecuTorch program failed as it ran."""
+
+    def __init__(self, message: str, *, step: int = -1, kernel: str = "", why: str = "") -> None:
+        """Keep its place in the program's chain (-1: not known), what it is called, what it said."""
+        super().__init__(message)
+        self.step = step
+        self.kernel = kernel
+        self.why = why
 
 
 class Bug(StraightwayError):

@@ -398,3 +398,64 @@ def test_inputs_that_the_model_does_not_take_are_not_compared():
         numbers = compared(child, done, "fp32")
     assert numbers.equal
     assert numbers.inputs == 1
+
+
+def test_inputs_that_are_no_tensors_become_flat_ones():
+    model = made("odd", torch_models.odd)
+    assert model.input_names == ("pair_left", "pair_right", "table_a", "rest_0")
+    assert model.notes == ("scale=2.5, mask=None: part of the program, no input of it",)
+    done = lower_model(model, Recipe(rewrites=REWRITES))
+    assert done.lowered.written == (2,)
+    assert "writes to its input table_a in place" in done.notes[1]
+    with Child() as child:
+        numbers = compared(child, done, "fp32")
+    assert numbers.equal
+    assert {check.shape[0] for check in numbers.checks} == {2, 3, 4}
+
+
+def test_a_saved_program_may_have_keywords(tmp_path):
+    class Scaled(torch.nn.Module):
+        def forward(self, x, k, *, more):
+            return x * k + more["a"]
+
+    inputs, keywords = (torch.randn(3, 4), 2.5), {"more": {"a": torch.randn(3, 4)}}
+    batch = {0: torch.export.Dim("batch", min=1, max=9)}
+    shapes = {"x": batch, "k": None, "more": {"a": batch}}
+    path = tmp_path / "scaled.pt2"
+    torch.export.save(torch.export.export(Scaled(), inputs, keywords, dynamic_shapes=shapes), path)
+    model = load(str(path))
+    assert model.input_names == ("x", "more_a")
+    with Child() as child:
+        numbers = compared(child, lower_model(model, Recipe()), "fp32")
+    assert numbers.equal
+    assert {check.shape for check in numbers.checks} == {(3, 4), (4, 4)}
+
+
+def test_empty_inputs_are_run(tmp_path):
+    done = export(
+        made("empty", lambda: (torch.nn.Linear(4, 2), torch.ones(0, 4))), tmp_path / "e.pte"
+    )
+    assert done.numbers.equal
+    assert {check.shape for check in done.numbers.checks} == {(0, 2)}
+
+
+@pytest.mark.parametrize(
+    ("way", "error", "said"),
+    [
+        ("nonzero", Unsupported, r"nonzero .*torch_models.py:\d+.*x\[mask\]"),
+        ("unique", InvalidModel, r"no kernel for aten._unique2.out.*torch_models.py:\d+"),
+        ("float8", Unsupported, r"torch_models.py:\d+[^\n]*Unhandled dtype Float8.*\n.*float32"),
+        ("fft", Unsupported, r"torch_models.py:\d+[^\n]*onesided=False is not supported"),
+        ("random", Unsupported, r"random numbers .*torch_models.py:\d+.*noise as an input"),
+        ("nothing", InvalidRequest, "returns no tensor"),
+    ],
+)
+def test_what_has_no_numbers_is_refused_by_its_line(way, error, said, tmp_path):
+    with pytest.raises(error, match=said):
+        export(made("r", lambda: (torch_models.Refused(way), torch.ones(3, 4))), tmp_path / "r.pte")
+
+
+def test_inputs_of_types_without_kernels_are_refused():
+    given = torch.ones(3).to(torch.float8_e4m3fn)
+    with pytest.raises(InvalidRequest, match="float8_e4m3fn"):
+        made("f8", lambda: (torch.nn.ReLU(), given))

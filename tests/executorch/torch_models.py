@@ -1,5 +1,7 @@
 """Factories of small models, as `export` takes them."""
 
+import dataclasses
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -272,3 +274,49 @@ class Greatest(nn.Module):
 
 def greatest():
     return _made(Greatest(), 1, 2, 3, 4)
+
+
+@dataclasses.dataclass
+class Pair:
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+class Odd(nn.Module):
+    """Takes and returns what is no tensor, and writes to an input."""
+
+    def forward(self, pair, table, scale, mask=None, *rest):
+        table["a"].add_(1)
+        total = pair.left * scale + table["a"] + rest[0]
+        return Pair(total, pair.right), torch.topk(total, 2, 0 if mask is None else 1)
+
+
+def odd():
+    batch = {0: torch.export.Dim("batch", min=2, max=16)}
+    inputs = (
+        Pair(torch.randn(3, 4), torch.randn(3, 4)),
+        {"a": torch.randn(3, 4)},
+        2.5,
+        None,
+        torch.randn(3, 4),
+    )
+    shapes = ({"left": batch, "right": batch}, {"a": batch}, None, None, batch)
+    return Odd().eval(), inputs, shapes
+
+
+class Refused(nn.Module):
+    """Each way is one that ExecuTorch has no numbers for."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
+
+    def forward(self, x):
+        return {
+            "nonzero": lambda: torch.nonzero(x > 0),
+            "unique": lambda: torch.unique(x),
+            "float8": lambda: x.to(torch.float8_e4m3fn).to(torch.float32),
+            "fft": lambda: torch.fft.fft(x),
+            "random": lambda: x + torch.rand(4),
+            "nothing": lambda: None,
+        }[self.way]()

@@ -5,11 +5,14 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import TensorArgument
 
 from straightway.errors import InvalidModel, InvalidRequest, StraightwayError, Unsupported
+from straightway.executorch.interface import named_shapes, plain_results
 from straightway.executorch.lines import at_line
 from straightway.executorch.model import Model, first_line
 
@@ -46,24 +49,44 @@ def capture(model: Model) -> ExportedProgram:
     if model.module is None:
         raise InvalidModel(f"{model.name}: has neither a module nor a program")
     try:
-        with torch.no_grad(), _quiet():
-            return torch.export.export(
-                model.module, model.inputs, dynamic_shapes=model.dynamic_shapes, strict=False
-            )
+        found = _exported(model.module, model)
     except StraightwayError:
         raise
     except Exception as error:  # torch.export raises what the user's own code raises, too
-        _check_runs(model)
-        raise Unsupported(_told(model.name, error)) from error
+        if not plain_results(model.module, _run(model)):
+            raise Unsupported(_told(model.name, error)) from error
+        return capture(model)
+    results = found.call_spec.out_spec
+    if plain_results(model.module, results.unflatten([None] * results.num_leaves)):
+        return capture(model)
+    if not any(isinstance(one.arg, TensorArgument) for one in found.graph_signature.output_specs):
+        raise InvalidRequest(
+            f"{model.name}: forward returns no tensor, so nothing is to be computed"
+        )
+    return found
 
 
-def _check_runs(model: Model) -> None:
-    """Raise InvalidRequest where the module itself fails on its inputs: no fault of torch.export."""
+def _exported(module: torch.nn.Module, model: Model) -> ExportedProgram:
+    with torch.no_grad(), _quiet():
+        return torch.export.export(
+            module,
+            model.inputs,
+            dynamic_shapes=named_shapes(module, model.dynamic_shapes),
+            strict=False,
+        )
+
+
+def _run(model: Model) -> Any:
+    """What the module itself returns; raises InvalidRequest where it fails on its inputs.
+
+    That is no fault of torch.export.
+    """
     if model.module is None:
-        return
+        return None
+    inputs = [one.clone() if isinstance(one, torch.Tensor) else one for one in model.inputs]
     try:
         with torch.no_grad(), _quiet():
-            model.module(*model.inputs)
+            return model.module(*inputs)
     except Exception as error:  # whatever the user's code raises
         shapes = ", ".join(
             str(list(one.shape)) if isinstance(one, torch.Tensor) else type(one).__name__

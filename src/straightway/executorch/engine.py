@@ -1,5 +1,7 @@
 """Child side: ExecuTorch programs by the wheel's bindings."""
 
+import os
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -14,6 +16,9 @@ from straightway.executorch.model import first_line
 from straightway.executorch.tensors import array_of, tensor_of
 from straightway.run import clock
 from straightway.run.wire import Array
+
+_STDERR = 2
+_MOST_BYTES = 65_536
 
 
 def _bindings() -> Any:
@@ -95,13 +100,31 @@ def _forward(module: Any, inputs: list[torch.Tensor], *, clone: bool = True) -> 
 def run(params: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[dict[str, Any], list[Array]]:
     """Run a program once; outputs that are no tensors are left out."""
     path = Path(params["path"])
-    stat = path.stat() if path.exists() else None
-    key = (params["path"], stat and stat.st_mtime_ns, stat and stat.st_size)
+    found = path.stat() if path.exists() else None
+    key = (params["path"], found and found.st_mtime_ns, found and found.st_size)
     if _Kept.key != key:
         forget()
         _Kept.module, _Kept.key = _open(params), key
-    outputs = _forward(_Kept.module, _tensors(params, arrays))
+    size_bytes = _messages_bytes()
+    try:
+        outputs = _Kept.module.forward(_tensors(params, arrays), clone_outputs=True)
+    except RuntimeError as error:
+        return {"failed": first_line(error), "messages": _messages(size_bytes)}, []
     return {}, [array_of(one) for one in outputs if isinstance(one, torch.Tensor)]
+
+
+def _messages_bytes() -> int:
+    """How much this process has printed, where that goes into a file."""
+    info = os.fstat(_STDERR)
+    return info.st_size if stat.S_ISREG(info.st_mode) else -1
+
+
+def _messages(start_bytes: int) -> str:
+    """What was printed since: ExecuTorch tells there which kernel failed, and why."""
+    length_bytes = _messages_bytes() - start_bytes
+    if start_bytes < 0 or length_bytes <= 0:
+        return ""
+    return os.pread(_STDERR, min(length_bytes, _MOST_BYTES), start_bytes).decode(errors="replace")
 
 
 def prepare(params: Mapping[str, Any], arrays: Sequence[Array]) -> Callable[[], Any]:

@@ -48,6 +48,12 @@ class Exported:
     def notes(self) -> tuple[str, ...]:
         """What was done unasked: to what was given, and around ExecuTorch's faults."""
         found = list(self.model.notes)
+        for place in self.lowered.written:
+            name = self.model.input_names[place]
+            found.append(
+                f"the model writes to its input {name} in place: the program returns what becomes of it "
+                f"before its own results; where that is not meant, write {name} = {name}.clone() first"
+            )
         for rewrite in ALWAYS:
             places = [one for one in self.changes if one.rewrite == rewrite.name]
             if places:
@@ -78,11 +84,9 @@ def lowered_again(
     changed, changes = rewritten(
         captured,
         [*recipe.rewrites, *ALWAYS, *(INTEGERS if recipe.precision == "int8" else ())],
-        dynamic_shapes=positional(shapes),
+        dynamic_shapes=shapes,
     )
-    program = after_export(
-        changed, recipe.precision, recipe.samples, dynamic_shapes=positional(shapes)
-    )
+    program = after_export(changed, recipe.precision, recipe.samples, dynamic_shapes=shapes)
     done = lower(
         program,
         model.name,
@@ -95,17 +99,14 @@ def lowered_again(
     )
 
 
-def positional(shapes: Any) -> Any:
-    """Dynamic shapes by position: a program's module has lost the names of its parameters."""
-    if isinstance(shapes, dict):
-        return tuple(shapes.values())
-    return shapes
-
-
 class Eager:
-    """A program as torch computes it, run after run: what it keeps in buffers goes on."""
+    """A program as torch computes it, run after run: what it keeps in buffers goes on.
 
-    def __init__(self, program: ExportedProgram) -> None:
+    `written` are the places of inputs that it changes: their values are results, before its own.
+    """
+
+    def __init__(self, program: ExportedProgram, written: Sequence[int] = ()) -> None:
+        self._written = tuple(written)
         self._module = program.module(check_guards=False)
         for name, buffer in list(self._module.named_buffers()):
             owner, _, own = name.rpartition(".")
@@ -114,9 +115,11 @@ class Eager:
 
     def __call__(self, inputs: Sequence[Any]) -> list[torch.Tensor]:
         """Its outputs; those that are no tensors are left out."""
+        own = [one.clone() if isinstance(one, torch.Tensor) else one for one in inputs]
         with torch.no_grad():
-            found = self._module(*inputs)
-        return [one.clone() for one in tree_leaves(found) if isinstance(one, torch.Tensor)]
+            results = tree_leaves(self._module(*own))
+        found = [*(own[place] for place in self._written), *results]
+        return [one.clone() for one in found if isinstance(one, torch.Tensor)]
 
 
 def typed_for(program: ExportedProgram, inputs: Sequence[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """From an exported program to a .pte file for XNNPACK, and an account of every operator in it."""
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from executorch.exir import (
 from executorch.exir.backend.utils import WhyNoPartition
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature
+from torch.export.graph_signature import ExportGraphSignature, OutputKind
 
 from straightway.errors import Bug, Unsupported
 from straightway.executorch import pte
@@ -41,10 +42,14 @@ Made = tuple["int | Made", ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """A program's bytes and map; `etrecord` is what ExecuTorch's own tools join traces by."""
+    """A program's bytes and map; `manager` is what ExecuTorch's own tools join traces by.
+
+    `written` are the places of inputs that it changes and returns, before its results.
+    """
 
     data: bytes
     map: ProgramMap
+    written: tuple[int, ...] = ()
     manager: Any = None
 
 
@@ -77,17 +82,42 @@ def lower(
             states = InitializedMutableBufferPass(_states(edge.exported_program()))
             manager = edge.to_executorch(ExecutorchBackendConfig(passes=[states]))
         except Exception as error:  # whatever a pass of ExecuTorch fails with
-            place = user_line(error)
+            place = user_line(error) or _named_line(program, str(error))
             at = f" (at {place})" if place else ""
             raise Unsupported(
-                f"{subject}: ExecuTorch can't lower it: {_failed(error)}{at}"
+                f"{subject}: ExecuTorch can't lower it: {_failed(error)}{at}{_helps(error)}"
             ) from error
     data = bytes(manager.buffer)
     read = pte.read(data, subject)
     account = _Account(read, reasons)
     account.add(manager.exported_program())
     _check_kernels(account.ops, subject)
-    return Lowered(data=data, map=replace(read, ops=tuple(account.ops)), manager=manager)
+    return Lowered(
+        data=data,
+        map=replace(read, ops=tuple(account.ops)),
+        written=_written(manager.exported_program().graph_signature),
+        manager=manager,
+    )
+
+
+def _written(signature: ExportGraphSignature) -> tuple[int, ...]:
+    """The places of inputs that are changed, in the order of the outputs that say so."""
+    names = list(signature.user_inputs)
+    return tuple(
+        names.index(one.target)
+        for one in signature.output_specs
+        if one.kind is OutputKind.USER_INPUT_MUTATION
+    )
+
+
+def drawn(ops: Sequence[EdgeOp]) -> EdgeOp | None:
+    """The first operator that draws random numbers."""
+    for op in ops:
+        packet = getattr(torch.ops.aten, op.target.partition(".")[0], None)
+        overloads = packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else ()  # noqa: SLF001 - its name
+        if any(torch.Tag.nondeterministic_seeded in getattr(packet, one).tags for one in overloads):
+            return op
+    return None
 
 
 def _check_kernels(ops: Sequence[EdgeOp], subject: str) -> None:
@@ -106,12 +136,46 @@ def _check_kernels(ops: Sequence[EdgeOp], subject: str) -> None:
             f"channels; got three at {deep[0].source}: write it as convolutions over two"
         )
 
+    places = [op for op in ops if op.partition is None and op.target.startswith("nonzero")]
+    if places:
+        # torch says that the places are stored by dimension; kernels/portable/cpu/op_nonzero.cpp
+        # writes them by element
+        raise Unsupported(
+            f"{subject}: ExecuTorch's nonzero stores places in another order than it says, at "
+            f"{places[0].source}: select by the mask itself (x[mask]), or keep sizes that do not depend "
+            "on data (torch.where(mask, x, 0))"
+        )
+
 
 def _failed(error: BaseException) -> str:
     """What failed; where that is a pass that failed, why."""
     cause = error.__cause__
     inner = f": {_failed(cause)}" if cause is not None else ""
     return f"{type(error).__name__}: {first_line(error)}{inner}"
+
+
+_REMEDIES = (
+    ("while_loop", "write a loop of known length out, or run it around the program"),
+    ("in strides is not supported", "ExecuTorch takes dense tensors alone: leave out to_sparse"),
+)
+
+
+def _helps(error: BaseException) -> str:
+    said = _failed(error)
+    found = next((remedy for sign, remedy in _REMEDIES if sign in said), "")
+    return f"\n  what usually helps: {found}" if found else ""
+
+
+def _named_line(program: ExportedProgram, said: str) -> str:
+    """The line of the first operator that a message names, else of one whose result is not dense."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and re.search(rf"\b{re.escape(_name(node))}\b", said):
+            return str(source_of(node))
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.layout != torch.strided:
+            return str(source_of(node))
+    return ""
 
 
 def _states(program: ExportedProgram) -> list[str]:
@@ -325,5 +389,5 @@ def _shapes(value: Any) -> list[Shape]:
 
 
 def _size(given: Any) -> int:
-    """A size, or what an open one was at the example inputs."""
-    return given if isinstance(given, int) else int(given.node.hint)
+    """A size, or what an open one was at the example inputs; 0 where only the data tell."""
+    return given if isinstance(given, int) else int(given.node.hint or 0)

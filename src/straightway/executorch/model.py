@@ -12,10 +12,12 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.utils._pytree import tree_leaves
 
 from straightway.errors import InvalidModel, InvalidRequest, StraightwayError
 from straightway.executorch.archive import check_archive, no_code
 from straightway.executorch.given import EXAMPLE, check
+from straightway.executorch.interface import flatten, named_shapes, wrapped
 from straightway.executorch.lines import at_line
 from straightway.executorch.samples import open_shapes
 
@@ -24,32 +26,18 @@ from straightway.executorch.samples import open_shapes
 class Model:
     """What is to be exported: a module, or an exported program, and inputs to run it on.
 
-    `inputs` are the positional example inputs; `dynamic_shapes` is what torch.export takes under
-    that name. `name` is what the user called it. `notes` tell what was changed in what was given.
+    `inputs` are the example tensors, `input_names` what they are called, `dynamic_shapes` which of
+    their dimensions are open, one entry for each. `name` is what the user called the model. `notes` tell
+    what was changed in what was given.
     """
 
     name: str
     module: torch.nn.Module | None
     program: ExportedProgram | None = None
     inputs: tuple[Any, ...]
-    dynamic_shapes: Any = None
+    input_names: tuple[str, ...]
+    dynamic_shapes: tuple[Any, ...] | None = None
     notes: tuple[str, ...] = ()
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """The names of forward's parameters that the inputs go to."""
-        if self.program is not None:
-            return tuple(self.program.graph_signature.user_inputs)
-        names: list[str] = []
-        if self.module is None:
-            return ()
-        parameters = list(inspect.signature(type(self.module).forward).parameters.values())
-        for p in parameters[1:]:  # without self
-            if p.kind is p.VAR_POSITIONAL:
-                names += [f"{p.name}_{k}" for k in range(len(self.inputs) - len(names))]
-            elif p.kind is not p.VAR_KEYWORD:
-                names.append(p.name)
-        return tuple(names[: len(self.inputs)])
 
 
 def load(given: str) -> Model:
@@ -136,29 +124,17 @@ def made(name: str, factory: Any) -> Model:
         inputs = (inputs,)
     if not isinstance(inputs, (tuple, list)):
         raise InvalidRequest(f"{name}: its inputs are a {type(inputs).__name__}.\n{EXAMPLE}")
-    odd = next(
-        (one for one in inputs if not isinstance(one, (torch.Tensor, int, float, bool))), None
-    )
-    if odd is not None:
-        raise InvalidRequest(
-            f"{name}: an input is a {type(odd).__name__}; give tensors (torch.from_numpy) or numbers"
-        )
-    sparse = [
-        one for one in inputs if isinstance(one, torch.Tensor) and one.layout != torch.strided
-    ]
-    if sparse:
-        raise InvalidRequest(
-            f"{name}: an input is a tensor of layout {sparse[0].layout}; ExecuTorch takes strided ones"
-        )
     if len(parts) == 3 and not isinstance(parts[2], (tuple, list, dict, type(None))):
         raise InvalidRequest(f"{name}: the third part says what dimensions are open.\n{EXAMPLE}")
     training = [place or "the model" for place, part in module.named_modules() if part.training]
+    found = flatten(name, module.eval(), inputs, parts[2] if len(parts) == 3 else None)
     return Model(
         name=name,
-        module=module.eval(),
-        inputs=tuple(_dense(one) for one in inputs),
-        dynamic_shapes=parts[2] if len(parts) == 3 else None,
-        notes=(_was_training(training),) if training else (),
+        module=module,
+        inputs=tuple(_dense(one) for one in found.tensors),
+        input_names=found.names,
+        dynamic_shapes=found.dynamic_shapes,
+        notes=(*([_was_training(training)] if training else []), *found.notes),
     )
 
 
@@ -199,18 +175,50 @@ def _saved(path: Path) -> Model:
     if program.example_inputs is None or program.example_inputs[0] is None:
         raise InvalidModel(f"{path}: was saved without example inputs")
     arguments, keywords = program.example_inputs
-    if keywords:
-        raise InvalidModel(
-            f"{path}: has keyword inputs ({', '.join(keywords)}); give positional ones"
-        )
     shapes = open_shapes(program)
-    dense = tuple(_dense(one) for one in arguments)
-    if any(one is not given for one, given in zip(dense, arguments, strict=True)):
-        with torch.no_grad():
-            program = torch.export.export(
-                program.module(check_guards=False), dense, dynamic_shapes=shapes, strict=False
-            )
-    return Model(name=path.stem, module=None, program=program, inputs=dense, dynamic_shapes=shapes)
+    if keywords or any(_changes(one) for one in arguments):
+        return _again(path, program, shapes)
+    return Model(
+        name=path.stem,
+        module=None,
+        program=program,
+        inputs=tuple(arguments),
+        input_names=tuple(program.graph_signature.user_inputs),
+        dynamic_shapes=shapes,
+    )
+
+
+def _changes(one: Any) -> bool:
+    """Whether an input is none that a program takes as it is."""
+    return not isinstance(one, torch.Tensor) or one is not _dense(one)
+
+
+def _again(path: Path, program: ExportedProgram, shapes: tuple[Any, ...] | None) -> Model:
+    """A saved program whose inputs are flat tensors, stored as ExecuTorch knows them."""
+    arguments, keywords = program.example_inputs or ((), {})
+    module = wrapped(program.module(check_guards=False))
+    # open dimensions stand for flat inputs already, in the same order
+    kept = [
+        own
+        for one, own in zip(tree_leaves((arguments, keywords)), shapes or (), strict=bool(shapes))
+        if isinstance(one, torch.Tensor)
+    ]
+    found = flatten(path.name, module, arguments, keywords=keywords)
+    dense = tuple(_dense(one) for one in found.tensors)
+    open_ones = tuple(kept) if shapes else None
+    with torch.no_grad():
+        made_again = torch.export.export(
+            module, dense, dynamic_shapes=named_shapes(module, open_ones), strict=False
+        )
+    return Model(
+        name=path.stem,
+        module=None,
+        program=made_again,
+        inputs=dense,
+        input_names=found.names,
+        dynamic_shapes=open_ones,
+        notes=found.notes,
+    )
 
 
 def _reason(error: BaseException) -> str:
@@ -219,7 +227,10 @@ def _reason(error: BaseException) -> str:
     if "Weights only load failed" in said:
         return "it is damaged, or a pickle in it would run code; not loaded"
     if "warnings above" in said:
-        return "it is no program that torch.export.save wrote"
+        return (
+            f"it is no program that torch.export.save of torch {torch.__version__} wrote; save it "
+            "with this version"
+        )
     return said
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from straightway.errors import ToolFailed, Unsupported
+from straightway.executorch.interface import named_shapes
 from straightway.executorch.lines import user_line
 from straightway.executorch.model import Model, first_line
 
@@ -26,7 +27,9 @@ def write_onnx(model: Model, path: Path) -> None:
                 str(path),
                 dynamo=True,
                 external_data=False,
-                dynamic_shapes=model.dynamic_shapes,
+                dynamic_shapes=model.dynamic_shapes
+                if model.module is None
+                else named_shapes(model.module, model.dynamic_shapes),
             )
     except Exception as error:  # torch.onnx raises what its decompositions raise
         place = user_line(error)

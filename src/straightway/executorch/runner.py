@@ -4,13 +4,21 @@ with Child(measure=True) as child:
     (y,) = child.call(runner.run("m.pte", [x]))
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from straightway.errors import KernelFailed
 from straightway.run.process import Call
 from straightway.run.wire import Array
+
+# What ExecuTorch prints of a kernel that fails (runtime/executor/method.cpp, v1.5.1).
+_FAILED = re.compile(
+    r"KernelCall failed at instruction \d+:(?P<step>\d+) in operator (?P<kernel>\S+?):? "
+)
+_SAID = re.compile(r"^\[\w+\.(?:cpp|h):\d+\] (?P<said>.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +62,24 @@ def run(
         subject=f"ExecuTorch on {Path(path).name}",
         params=settings.params(path),
         arrays=tuple(inputs),
-        decode=lambda _, arrays: tuple(arrays),
+        decode=_outputs,
+    )
+
+
+def _outputs(answer: Mapping[str, Any], arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Raises KernelFailed where the program could not be run to its end."""
+    if "failed" not in answer:
+        return tuple(arrays)
+    messages = answer["messages"]
+    failed = _FAILED.search(messages)
+    message = f"ExecuTorch can't run the program: {answer['failed']}"
+    if failed is None:
+        raise KernelFailed(message)
+    said = [one["said"] for one in _SAID.finditer(messages[: failed.start()])]
+    why = re.sub(r"^Check failed \(.*?\): ", "", said[-1].strip()) if said else answer["failed"]
+    kernel = failed["kernel"].replace("::", ".")
+    raise KernelFailed(
+        f"{message} in {kernel}: {why}", step=int(failed["step"]), kernel=kernel, why=why
     )
 
 

@@ -13,7 +13,9 @@ def tensor_of(array: Array) -> torch.Tensor:
     """A numpy array as a tensor of its own memory."""
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array, order="C"))
+    tensor = torch.from_numpy(np.array(array, order="C"))
+    # of nothing, numpy's strides are zeros, which ExecuTorch's bindings abort on
+    return tensor if tensor.numel() else torch.empty(tensor.shape, dtype=tensor.dtype)
 
 
 def array_of(given: Any) -> Array:

@@ -2,13 +2,21 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from straightway.errors import InvalidRequest, Mismatch, ToolFailed
+from straightway.errors import (
+    InvalidModel,
+    InvalidRequest,
+    KernelFailed,
+    Mismatch,
+    ToolFailed,
+    Unsupported,
+)
 from straightway.executorch import record, runner
 from straightway.executorch.exported import (
     Eager,
@@ -18,7 +26,7 @@ from straightway.executorch.exported import (
     typed_for,
 )
 from straightway.executorch.given import Precision
-from straightway.executorch.lowering import CONFIGURATIONS
+from straightway.executorch.lowering import CONFIGURATIONS, drawn
 from straightway.executorch.model import Model, load
 from straightway.executorch.rewrites.catalogue import INTERFACE, REWRITES
 from straightway.executorch.rewrites.scene import Rewrite, keeps_state
@@ -102,7 +110,7 @@ def export(model: str | Model, output: str | Path, request: ExportRequest | None
     numbers = None
     if asked.verify:
         asked.step("comparing with the model")
-        with Child() as child:
+        with Child() as child, located(exported):
             numbers = compared(child, exported, asked.precision)
     done = Export(
         model=given.name,
@@ -140,6 +148,7 @@ def _keep(done: Export) -> None:
         kept = done.path.with_suffix(".mismatch.pte")
         files.write(kept, done.data)
         wrong = next(check for check in done.numbers.checks if not check.equal)
+        _check_random(done)
         raise Mismatch(
             f"{done.model}: the program computes other numbers than the model: '{wrong.name}' at "
             f"{list(wrong.place)} is {wrong.found}, should be {wrong.expected}; {wrong.reason}; "
@@ -148,6 +157,52 @@ def _keep(done: Export) -> None:
         )
     files.write(done.path, done.data)
     files.write(map_path(done.path), done.exported.lowered.map.to_json().encode())
+
+
+def _check_random(done: Export) -> None:
+    """Raise Unsupported where numbers are drawn at random: no two runs are equal."""
+    op = drawn(done.exported.lowered.map.ops)
+    if op is not None:
+        raise Unsupported(
+            f"{done.model}: draws random numbers ({op.target}) at {op.source}: no two runs are equal, so "
+            "nothing proves the program; give the noise as an input, or leave it out (--no-verify writes "
+            "the program all the same)"
+        )
+
+
+@contextmanager
+def located(exported: Exported) -> Iterator[None]:
+    """A kernel that fails, or is not there, is told with the model's line."""
+    ops = [op for op in exported.lowered.map.ops if op.partition is None]
+    try:
+        yield
+    except KernelFailed as error:
+        at = next((op for op in ops if op.instruction == error.step), None)
+        if at is None:
+            raise
+        raise Unsupported(
+            f"{exported.model.name}: ExecuTorch's kernel {error.kernel} fails at {at.source}: "
+            f"{error.why}\n  what usually helps: {_helps(error.why)}"
+        ) from error
+    except InvalidModel as error:
+        places = [f"{op.target} at {op.source}" for op in ops if op.target in str(error)]
+        if not places:
+            raise
+        raise InvalidModel(f"{error} ({', '.join(dict.fromkeys(places))})") from error
+
+
+_REMEDIES = (
+    ("dtype", "convert to float32 or int32 before the program, or before this line"),
+    (
+        "dim order",
+        "keep sizes that do not depend on data: a mask in place of indices (torch.where)",
+    ),
+)
+
+
+def _helps(why: str) -> str:
+    found = (remedy for sign, remedy in _REMEDIES if sign in why)
+    return next(found, "write it in other operators, or leave it to the caller")
 
 
 def calibration_of(model: Model, asked: ExportRequest) -> Samples | None:
@@ -186,7 +241,8 @@ def compared(child: Child, exported: Exported, precision: Precision) -> Numbers:
     count = 0
     tried = variants(exported.program, VARIANTS)
     settings = settings_of(exported.lowered.map)
-    program, reference = Eager(exported.program), Eager(exported.reference)
+    written = exported.lowered.written
+    program, reference = Eager(exported.program, written), Eager(exported.reference, written)
     is_stateful = keeps_state(exported.program)
     with files.scratch("program.pte", exported.lowered.data) as path:
         for inputs in tried:

@@ -17,6 +17,7 @@ from straightway.flow.export import (
     Numbers,
     calibration_of,
     compared,
+    located,
     tensors_of,
     wanted,
 )
@@ -96,7 +97,7 @@ def fix(
     if ratio.low > 1:  # together they hurt: nothing is better than something slow
         after, ratio = before, bench.race(before, before)
         applied = [replace(one, kept=False) for one in applied]
-    with Child() as child:
+    with Child() as child, located(after):
         numbers = compared(child, after, asked.precision)
     done = Fix(
         model=given.name,
