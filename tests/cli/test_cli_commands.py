@@ -655,6 +655,12 @@ def test_compare_says_which_is_nearer_and_fails_beyond_a_drop(run, tmp_path):
     told = run(*asked, "--random", "4")
     assert told.exit_code == 0
     assert "A, a.onnx, is nearer to the float model" in told.stdout
+    assert re.search(
+        r"\d+ inner values?: [1-9]\d* nearer in one of the files, \d+ without", told.stdout
+    )
+    itself = run(*asked[:2], tmp_path / "a.onnx", *asked[3:], "--random", "4")
+    assert re.search(r"inner values?: 0 nearer in one of the files, [1-9]", itself.stdout)
+    assert itself.stdout.count("+0.0") == 1  # the output
     failed = run(*asked, "--random", "4", "--max-drop", "1", "--json")
     assert failed.exit_code == 1
     assert json.loads(failed.stdout)["verdict"] == "a"

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import onnx
 import pytest
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 from test_flow_quantize import RNG, Net, data, residual
 
 import straightway
@@ -153,3 +154,55 @@ def test_open_dimensions_have_the_sizes_of_the_data(made, tmp_path, given):
     found = compare(tmp_path / "minmax.onnx", tmp_path / "entropy.onnx", request)
     assert found.samples == given.get("random", len(list(samples.iterdir())))
     assert found.outputs[0].a_db > 10
+
+
+class Reader(CalibrationDataReader):
+    """Random inputs."""
+
+    def __init__(self, shape):
+        rng = np.random.default_rng(0)
+        self.left = [{"x": rng.normal(0, 1, shape).astype(np.float32)} for _ in range(4)]
+
+    def get_next(self):
+        return self.left.pop() if self.left else None
+
+
+def pictures(path):
+    n = Net(x=(1, 4, 12, 10))
+    a = n.Relu(n.Conv("x", n.weights(8, 4, 3, 3), pads=[1, 1, 1, 1]))
+    b = n.Conv(a, n.weights(6, 8, 1, 1))
+    joined = n.Concat(n.Mul(b, n.Sigmoid(b)), a, axis=1)
+    return n.save(path, n.Conv(joined, n.weights(5, 14, 1, 1)))
+
+
+def lines(path):
+    """Convolutions along lines, which TFLite computes as images of one row, channels last."""
+    n = Net(x=(1, 4, 12, 1))
+    x = n.Squeeze("x", n.const([3], np.int64))
+    a = n.Relu(n.Conv(x, n.weights(8, 4, 3), pads=[1, 1]))
+    b = n.Tanh(n.Conv(a, n.weights(8, 8, 3), pads=[1, 1]))
+    return n.save(path, n.Conv(n.Add(a, b), n.weights(5, 8, 1)))
+
+
+@pytest.mark.parametrize("form", [QuantFormat.QDQ, QuantFormat.QOperator])
+@pytest.mark.parametrize("net", [pictures, lines])
+def test_a_value_is_read_at_one_place_in_either_format(tmp_path, net, form):
+    path = net(tmp_path / "m.onnx")
+    shape = (1, 4, 12, 10) if net is pictures else (1, 4, 12, 1)
+    quantize_static(path, tmp_path / "q.onnx", Reader(shape), quant_format=form)
+    with Child(engines=["litert", "onnxruntime"]) as child:
+        (tmp_path / "q.tflite").write_bytes(convert(tmp_path / "q.onnx", child=child).data)
+    asked_for = CompareRequest(reference=path, random=6)
+    found = compare(tmp_path / "q.onnx", tmp_path / "q.tflite", asked_for)
+    both = [p for p in found.inside if p.a_db is not None and p.b_db is not None]
+    assert len(both) >= 3
+    for pair in both:
+        assert pair.a_db == pytest.approx(pair.b_db, abs=2.0), pair
+
+
+def test_what_differs_within_the_spread_is_no_difference(made):
+    found = compare(made / "plain.onnx", made / "plain.onnx", asked(made))
+    assert not any(one.differs for one in (*found.inside, *found.branches))
+    alone = compare(made / "plain.onnx", made / "better.onnx", asked(made, samples=1))
+    assert any(one.differs for one in alone.inside)
+    assert all(abs(one.gain_db) > 0.1 for one in alone.inside if one.differs)

@@ -10,8 +10,11 @@ from test_flow_mixed import roots
 from test_flow_quantize import Net, data, residual
 
 from straightway.flow.convert import Request, convert
+from straightway.flow.inputs import make_inputs
 from straightway.flow.quantize import quantize
 from straightway.flow.quantize_request import QuantizeRequest
+from straightway.flow.tally import nearness
+from straightway.run import litert, ort
 from straightway.run.process import Child
 
 RNG = np.random.default_rng(3)
@@ -67,8 +70,45 @@ def test_no_conversion_stands_around_a_product_among_floats(tmp_path, child, net
 @pytest.mark.parametrize("options", [{"target": "tflite-micro"}, {"max_loss": 0.5}])
 def test_where_there_are_no_such_kernels_integers_have_borders(tmp_path, options):
     path = roots(tmp_path / "m.onnx")
-    quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=data(path), **options))
+    found = quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=data(path), **options))
     assert "DynamicQuantizeLinear" not in operators(tmp_path / "q.onnx")
+    products = {name for name in found.floats if "Conv" in name or "MatMul" in name}
+    said = {r.node for r in found.remarks if "without --max-loss, some may" in r.text}
+    assert said == (products if "max_loss" in options else set())
+
+
+def test_a_product_that_keeps_floats_for_the_loss_is_told_of_the_faster_kernel(tmp_path):
+    path = roots(tmp_path / "m.onnx")
+    asked = QuantizeRequest(calibration=data(path), max_loss=1e-4)
+    found = quantize(path, tmp_path / "q.onnx", asked)
+    said = {r.node for r in found.remarks if "without --max-loss, some may" in r.text}
+    assert said
+    assert said <= set(found.floats)
+
+
+def test_the_whole_difference_of_outputs_behind_them_is_told(tmp_path, child):
+    path = roots(tmp_path / "m.onnx")
+    quantize(path, tmp_path / "q.onnx", QuantizeRequest(calibration=data(path)))
+    made = convert(tmp_path / "q.onnx", child=child, request=Request(seeds=(0, 1)))
+    (end,) = made.verification.carried
+    feeds = [make_inputs(made.translation.source, seed) for seed in (0, 1)]
+    apart = [
+        nearness(
+            child.call(ort.run(tmp_path / "q.onnx", given, optimise=False))[end.name],
+            child.call(litert.run(_stored(tmp_path, made), list(given.values()))).outputs[0],
+        )
+        for given in feeds
+    ]
+    assert end.sqnr_db == pytest.approx(min(apart), abs=1e-6)
+    assert 20 < end.sqnr_db < 100
+    assert f"{end.sqnr_db:.1f} dB signal to error" in made.verification.note
+    (said,) = (r for r in made.remarks if r.step == "flow.verify")
+    assert (said.kind, said.numbers["sqnr_db"]) == ("measured", end.sqnr_db)
+
+
+def _stored(folder, made):
+    (folder / "q.tflite").write_bytes(made.data)
+    return folder / "q.tflite"
 
 
 def test_a_model_of_integers_stays_one(tmp_path):

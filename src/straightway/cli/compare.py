@@ -191,14 +191,18 @@ def show(found: Any) -> None:
     """The result as tables: outputs, then where the two differ most, then the verdict."""
     console = result_console()
     console.print(_table("output", found.outputs))
-    apart = [one for one in found.inside if one.a_db is not None and one.b_db is not None]
-    apart.sort(key=lambda one: -abs(one.gain_db))
+    inside = [one for one in found.inside if one.a_db is not None and one.b_db is not None]
+    apart = sorted((one for one in inside if one.differs), key=lambda one: -abs(one.gain_db))
+    if inside:
+        print_lines(_counted(len(inside), len(apart), "inner value"))
     if apart:
-        print_lines(f"inner values that differ most, of {len(apart):,}:")
         console.print(_table("value", apart[:MOST_ROWS]))
-    branches = [one for one in found.branches if None not in (one.a_db, one.b_db)]
+    known = [one for one in found.branches if None not in (one.a_db, one.b_db)]
+    branches = [one for one in known if one.differs]
     branches.sort(key=lambda one: -abs(one.b_db - one.a_db))
-    if len(branches) > 1:
+    if len(known) > 1:
+        print_lines(_counted(len(known), len(branches), "branch", "branches"))
+    if len(known) > 1 and branches:
         table = Table("branch", "A", "B", "B nearer by")
         for one in branches[:MOST_ROWS]:
             ends = dict.fromkeys((one.first, one.last))
@@ -206,6 +210,15 @@ def show(found: Any) -> None:
             table.add_row(name, _db(one.a_db), _db(one.b_db), f"{one.b_db - one.a_db:+.1f} dB")
         console.print(table)
     print_lines(*said(found))
+
+
+def _counted(known: int, differ: int, one: str, many: str = "") -> str:
+    """How many rows follow, and how many are left out, since they are as near in both files."""
+    shown = f", those that differ most ({MOST_ROWS})" if differ > MOST_ROWS else ""
+    return (
+        f"{plural(known, one, many or f'{one}s')}: {differ:,} nearer in one of the files{shown}, "
+        f"{known - differ:,} without a clear difference"
+    )
 
 
 def _table(kind: str, rows: Any) -> Table:

@@ -77,6 +77,12 @@ class Pair:
         clear = abs(self.gain_db) > max(CLEAR * self.error_db, LEAST_DB)
         return "same" if not clear else "b" if self.gain_db > 0 else "a"
 
+    @property
+    def differs(self) -> bool:
+        """Whether the files differ beyond chance; of one sample, whose spread is not known, at all."""
+        is_alone = math.isinf(self.error_db)
+        return abs(self.gain_db) > LEAST_DB if is_alone else self.nearer != "same"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchPair:
@@ -87,6 +93,7 @@ class BranchPair:
     nodes: int
     a_db: float | None
     b_db: float | None
+    differs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +279,7 @@ def _branches(graph: Graph, inside: Sequence[Pair]) -> list[BranchPair]:
                     nodes=len(members),
                     a_db=seen[-1].a_db,
                     b_db=seen[-1].b_db,
+                    differs=seen[-1].differs,
                 )
             )
     return found

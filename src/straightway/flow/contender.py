@@ -16,12 +16,25 @@ from straightway.flow.translate import read
 from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Graph, Quant
 from straightway.ir.scheme import aligned
+from straightway.passes import qlinear
 from straightway.run import litert, ort
 from straightway.run.process import Child
 from straightway.tflite.read import Description, TensorEntry, is_tflite
 
-# what is put behind the names of a model's values when they are rounded or moved
-ENDINGS = ("/quantized", "/dequantized", "/moved", "/transpose", "/switched")
+# what is put behind the names of a model's values when they are rounded or moved; the last three by
+# onnxruntime's quantizers, in quant_utils.py and qdq_quantizer.py of v1.23
+ENDINGS = (
+    "/quantized",
+    "/dequantized",
+    "/moved",
+    "/transpose",
+    "/switched",
+    "/quantize",
+    "/float",
+    "_QuantizeLinear_Output",
+    "_DequantizeLinear_Output",
+    "_quantized",
+)
 
 
 class Contender(Protocol):
@@ -53,11 +66,15 @@ def contender(path: Path, reference: Graph) -> Contender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxContender:
-    """An ONNX model; `read_as_` has the name under which others read a value, rounded if it is."""
+    """An ONNX model; `read_as_` has the name under which others read a value, rounded if it is.
+
+    `integers` has those that nothing makes floats of, and how to read them: scale, zero point.
+    """
 
     path: Path
     inner: tuple[str, ...]
     read_as_: Mapping[str, str]
+    integers: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
     @classmethod
     def opened(cls, path: Path, reference: Graph, names: set[str]) -> "OnnxContender":
@@ -70,8 +87,14 @@ class OnnxContender:
                 f"{graph.output_names}; the float model {wanted} and {reference.output_names}"
             )
         made = {v.name for node in graph.nodes for v in node.outputs}
-        inner = tuple(name for name in _in_order(reference) if name in names & made)
-        return cls(path=path, inner=inner, read_as_=read_as(graph))
+        places = {name: name for name in made} | read_as(graph)
+        integers = _stored_integers(graph, made)
+        for name in integers:
+            real = _stem(name, names)
+            if real in names and places.get(real, real) == real:
+                places[real] = name
+        inner = tuple(name for name in _in_order(reference) if name in names & places.keys())
+        return cls(path=path, inner=inner, read_as_=places, integers=integers)
 
     def outputs(self, child: Child, inputs: Arrays, want: Arrays) -> Arrays:
         """See `Contender`."""
@@ -90,8 +113,30 @@ class OnnxContender:
         names = {name: self.read_as_[name] for name in self.inner}
         extra = list(dict.fromkeys(names.values()))
         got = child.call(ort.run(self.path, inputs, optimise=False, extra_outputs=extra))
-        found = {name: got[other] for name, other in names.items() if other in got}
+        found = {
+            name: self.real(other, got[other]) for name, other in names.items() if other in got
+        }
         return {n: a for n, a in found.items() if n in want and a.shape == want[n].shape}
+
+    def real(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The floats that an array stands for."""
+        if name not in self.integers:
+            return array
+        scale, zero_point = self.integers[name]
+        return np.asarray((array.astype(np.float64) - zero_point) * scale)
+
+
+def _stored_integers(graph: Graph, made: set[str]) -> dict[str, tuple[float, int]]:
+    """Integers of one scale and where they begin to count, of QuantizeLinear and ops on integers alike."""
+    qlinear.run(graph)
+    found = {}
+    for node in graph.nodes:
+        if node.op.name != "QuantizeLinear" or node.output.name not in made:
+            continue
+        scale, zero_point = (*(v.const if v else None for v in node.inputs[1:]), None)[:2]
+        if scale is not None and zero_point is not None and scale.size == 1:
+            found[node.output.name] = float(scale.reshape(-1)[0]), int(zero_point.reshape(-1)[0])
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +154,17 @@ class TfliteContender:
         description = describe(path)
         found: dict[str, int] = {}
         main = description.main
+        rounded = {
+            op.inputs[0]: op.outputs[0]
+            for op in main.operators
+            if op.kind == "QUANTIZE" and main.tensors[op.inputs[0]].quant is None
+        }
         for index in (k for op in main.operators for k in op.outputs):
             name = _stem(main.tensors[index].name, names)
             if name in names:
-                found[name] = index  # the last: rounded, if it is
+                found[name] = index
+        # floats as others read them; integers that are scaled anew are those of another value
+        found = {name: rounded.get(index, index) for name, index in found.items()}
         inner = tuple(name for name in _in_order(reference) if name in found)
         return cls(path=path, description=description, inner=inner, tensors=found)
 
@@ -224,11 +276,13 @@ def _fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
 
 
 def _fitted(array: np.ndarray, want: np.ndarray) -> np.ndarray | None:
-    """An array in the order of another: as it is, or its last dimension second; the nearer one."""
-    if array.ndim != want.ndim:
-        return array.reshape(want.shape) if array.size == want.size else None
-    found = [array] if array.shape == want.shape else []
-    if array.ndim > 2:
-        turned = np.moveaxis(array, -1, 1)
-        found += [turned] if turned.shape == want.shape else []
-    return max(found, key=lambda one: nearness(want, one), default=None)
+    """An array in the order of another: as it is, or its last dimension farther in front; the nearest one.
+
+    Dimensions of one may be more or fewer. Where the others can't be told, they are taken as they are.
+    """
+    if array.size != want.size:
+        return None
+    plain, wanted = np.squeeze(array), np.squeeze(want)
+    turned = [np.moveaxis(plain, -1, place) for place in range(plain.ndim)]
+    found = [one.reshape(want.shape) for one in turned if one.shape == wanted.shape]
+    return max(found, key=lambda one: nearness(want, one), default=array.reshape(want.shape))

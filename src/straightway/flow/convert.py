@@ -150,7 +150,8 @@ class Conversion:
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """What each step did, could not do, or measured."""
-        return self.translation.remarks
+        found = self.verification
+        return (*self.translation.remarks, *(() if found is None else found.remarks))
 
 
 def convert(

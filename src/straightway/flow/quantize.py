@@ -173,6 +173,8 @@ def _quantized(
                 near = accuracy(child, paths, first, (plain, made), given)
             kept = sides.floats(given, graph, asked.keep_float)
             told = (*kept, *sides.wide(given, graph, asked.int16, asked.device))
+            if asked.lacks_hybrids:
+                told = (*told, *sides.without_hybrids(given))
             remarks = (*given.remarks, *stored.remarks, *made.remarks, *told)
             return Rounded(data=data, given=given, accuracy=near, remarks=remarks)
 

@@ -103,6 +103,11 @@ class QuantizeRequest:
         return self.device.delegate and self.stored_as == INT8 and self.max_loss is None
 
     @property
+    def lacks_hybrids(self) -> bool:
+        """Whether they may not, since a greatest loss is asked for."""
+        return self.device.delegate and self.stored_as == INT8 and self.max_loss is not None
+
+    @property
     def is_respelled(self) -> bool:
         """Whether ops are said otherwise: for XNNPACK, or since int16 has fewer kernels."""
         return self.device.delegate or self.stored_as != INT8

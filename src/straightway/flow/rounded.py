@@ -17,13 +17,16 @@ from straightway.errors import NotYet
 from straightway.flow.files import scratch
 from straightway.flow.hybrid import Product, checks, products
 from straightway.flow.reference import Oracle, Reference, references
+from straightway.flow.tally import MOST_DB, nearness
 from straightway.flow.tolerance import Check, compare
 from straightway.flow.translate import Translation, read, translate
 from straightway.flow.verify import (
+    Carried,
     Feed,
     Verification,
     difference_at,
     output_checks,
+    restored_outputs,
     run_written,
 )
 from straightway.ingest.shapes import ShapeRequest
@@ -37,14 +40,6 @@ from straightway.tflite.write import write
 STORED = tuple(np.dtype(kind) for kind in (np.int8, np.uint8, np.int16, np.uint16))
 ROUNDINGS = ("QuantizeLinear", "DynamicQuantizeLinear")
 SIGN = 128
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
-    """How far the outputs are from onnxruntime's when every rounding is carried on, in quanta."""
-
-    name: str
-    quanta: float
 
 
 def roundings(translation: Translation) -> dict[str, Value]:
@@ -98,6 +93,7 @@ def verify_rounded(
         wrong,
         outputs=tuple(check for one in found for check in one.outputs),
         interior=tuple(check for one in found for check in one.interior),
+        carried=_worst([end for one in found for end in one.carried]),
         seeds=len(feeds),
         ran=found[-1].ran,
     )
@@ -148,12 +144,14 @@ def _compared(
     if ran is None:
         raise ValueError("there are no inputs to compare on")
     wrong = next((c for c in (*interior, *outputs) if not c.equal), None)
+    farthest = _worst(carried)
     return Verification(
         outputs=tuple(outputs),
         interior=tuple(interior),
         seeds=len(feeds),
         difference=None if wrong is None else difference_at(values, wrong),
-        note="; ".join(filter(None, (oracle.note, _note(carried)))),
+        note="; ".join(filter(None, (oracle.note, _note(farthest)))),
+        carried=farthest,
         ran=ran,
     )
 
@@ -268,26 +266,42 @@ def _same(
 def _carried(
     translation: Translation, expected: Reference, outputs: Sequence[np.ndarray]
 ) -> list[Carried]:
-    """How far outputs that are rounded last are from onnxruntime's."""
+    """How far outputs are from onnxruntime's; whole numbers that are not rounded floats are left out."""
     found = []
     written = translation.layout.graph.outputs
-    kinds = [value.dtype.kind for value in translation.source.outputs]
-    checks = output_checks(translation, expected, outputs)
-    for check, value, kind in zip(checks, written, kinds, strict=True):
+    for value, (name, got) in zip(
+        written, restored_outputs(translation, expected, outputs), strict=True
+    ):
         source = value
         while source.producer is not None and source.producer.op.name in ("DEQUANTIZE", "RESHAPE"):
             source = source.producer.operands()[0]
+        want = expected.plain[name]
+        is_real = want.dtype.kind == "f"
         if source.quant is not None:
-            scale = float(np.ravel(source.quant.scale)[0]) if kind == "f" else 1.0
-            found.append(Carried(name=check.name, quanta=check.max_error / scale))
+            scale = float(np.ravel(source.quant.scale)[0]) if is_real else 1.0
+            error = compare(name, want, got).max_error
+            found.append(Carried(name=name, quanta=error / scale))
+        elif is_real and nearness(want, got) < MOST_DB:
+            found.append(Carried(name=name, sqnr_db=nearness(want, got)))
     return found
 
 
+def _worst(carried: Sequence[Carried]) -> tuple[Carried, ...]:
+    """Each output once, where it is farthest."""
+    by_name: dict[str, Carried] = {}
+    for one in carried:
+        by_name[one.name] = max(by_name.get(one.name, one), one, key=_far)
+    return tuple(by_name.values())
+
+
+def _far(one: Carried) -> tuple[float, float]:
+    return (0.0 if one.quanta is None else one.quanta, -one.sqnr_db)
+
+
 def _note(carried: Sequence[Carried]) -> str:
-    if not carried:
+    """The farthest of the outputs that are rounded last, and of the others."""
+    kinds = [[c for c in carried if (c.quanta is None) == is_real] for is_real in (False, True)]
+    told = [str(max(kind, key=_far)) for kind in kinds if kind]
+    if not told:
         return ""
-    worst = max(carried, key=lambda one: one.quanta)
-    return (
-        f"each rounding is compared by itself; with all of them carried on, '{worst.name}' is "
-        f"{worst.quanta:.3g} quanta from onnxruntime's"
-    )
+    return f"each rounding is compared by itself; with all of them carried on, {', '.join(told)}"

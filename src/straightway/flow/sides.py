@@ -7,8 +7,10 @@ from pathlib import Path
 from straightway.errors import InvalidRequest
 from straightway.ir import Graph, Node
 from straightway.quant.assignment import Assignment, renames, why_float
+from straightway.quant.edges import is_op
 from straightway.quant.placement import ALLOWED
 from straightway.quant.scheme import INT16
+from straightway.quant.storage import PRODUCTS, has_kernel
 from straightway.remark import Remark
 from straightway.targets.target import Target
 
@@ -46,6 +48,19 @@ def floats(given: Assignment, graph: Graph, asked: Collection[str]) -> list[Rema
         one = Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
         found.append(replace(one, kind="done") if own else one)
     return found
+
+
+def without_hybrids(given: Assignment) -> list[Remark]:
+    """Products that could round their operand as they run, were no greatest loss asked for."""
+    text = (
+        "--max-loss counts on roundings that can be switched off: no product among floats rounds its operand "
+        "as it runs (a hybrid kernel, faster than floats); without --max-loss, some may"
+    )
+    return [
+        Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
+        for node in given.floats
+        if is_op(node, *PRODUCTS) and node.operands()[1].const is not None and has_kernel(node)
+    ]
 
 
 def wide(given: Assignment, graph: Graph, asked: Collection[str], device: Target) -> list[Remark]:

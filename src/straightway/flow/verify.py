@@ -10,6 +10,7 @@ from straightway.errors import Bug, InvalidModel, InvalidRequest, Mismatch, Tool
 from straightway.flow.files import scratch
 from straightway.flow.inputs import Arrays
 from straightway.flow.reference import Oracle, Reference, references
+from straightway.flow.tally import MOST_DB
 from straightway.flow.tolerance import Check, compare, kind_of
 from straightway.flow.translate import Translation
 from straightway.ir import Value
@@ -47,15 +48,51 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """How far an output is from onnxruntime's when every rounding is carried on, the worst of all sets.
+
+    In quanta where it is rounded last, else as signal to error in dB.
+    """
+
+    name: str
+    quanta: float | None = None
+    sqnr_db: float = MOST_DB
+
+    def __str__(self) -> str:
+        if self.quanta is not None:
+            return f"'{self.name}' is {self.quanta:.3g} quanta from onnxruntime's"
+        return (
+            f"'{self.name}' is as far from onnxruntime's as {self.sqnr_db:.1f} dB signal to error"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """Every comparison made: outputs for each seed, interior values, and where it first differs."""
+    """Every comparison made: outputs for each seed, interior values, and where it first differs.
+
+    `carried`: the outputs of a model that rounds, as wholes.
+    """
 
     outputs: tuple[Check, ...]
     interior: tuple[Check, ...]
     seeds: int
     difference: Difference | None = None
     note: str = ""
+    carried: tuple[Carried, ...] = ()
     ran: Ran
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """How far each output is as a whole, where stretches are compared."""
+        return tuple(
+            Remark(
+                kind="measured",
+                step=STEP,
+                text=f"with every rounding carried on, {one}",
+                numbers={"sqnr_db": one.sqnr_db} if one.quanta is None else {"quanta": one.quanta},
+            )
+            for one in self.carried
+        )
 
     @property
     def equal(self) -> bool:
@@ -134,20 +171,30 @@ def output_checks(
 ) -> list[Check]:
     """Compare the file's outputs, brought to the model's order."""
     checks = []
+    restored = restored_outputs(translation, expected, outputs)
+    for value, (name, found) in zip(translation.lowered.graph.outputs, restored, strict=True):
+        plain, optimised = expected.plain[name], expected.optimised[name]
+        if expected.widened and kind_of(plain) == kind_of(found):
+            plain, optimised = plain.astype(value.dtype), optimised.astype(value.dtype)
+        checks.append(compare(name, plain, found, optimised, computed_in=expected.computed_in))
+    return checks
+
+
+def restored_outputs(
+    translation: Translation, expected: Reference, outputs: Sequence[np.ndarray]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The file's outputs by name, in the model's order, as floats where the model has floats."""
     for value, name, got in zip(
         translation.lowered.graph.outputs, translation.source.output_names, outputs, strict=True
     ):
         order = translation.layout.io_dims(value)
         found = got.transpose(np.argsort(order)) if got.ndim == len(order) else got
-        plain, optimised = expected.plain[name], expected.optimised[name]
-        if plain.dtype.kind == "f" and found.dtype.kind in "iu" and value.quant is not None:
+        want = expected.plain[name].dtype
+        if want.kind == "f" and found.dtype.kind in "iu" and value.quant is not None:
             found = scheme_of(value).real(found)
-        if plain.dtype == np.int64 and found.dtype == np.int32:  # as the target's engine has it
+        if want == np.int64 and found.dtype == np.int32:  # as the target's engine has it
             found = found.astype(np.int64)
-        if expected.widened and kind_of(plain) == kind_of(found):
-            plain, optimised = plain.astype(value.dtype), optimised.astype(value.dtype)
-        checks.append(compare(name, plain, found, optimised, computed_in=expected.computed_in))
-    return checks
+        yield name, found
 
 
 def choose(values: Mapping[str, Value], count: int) -> list[str]:
