@@ -18,6 +18,7 @@ from straightway.flow.tally import Tally
 from straightway.flow.translate import read
 from straightway.ingest.shapes import ShapeRequest
 from straightway.ir import Graph
+from straightway.passes.types import infer
 from straightway.quant.branch import branches
 from straightway.run import ort
 from straightway.run.process import Child
@@ -185,6 +186,7 @@ def _models(paths: tuple[Path, Path], request: CompareRequest) -> Comparison:
         declared, shapes, request.calibration, pictures=request.pictures, random=request.random
     )
     graph = read(path, shapes)
+    _type_all(graph)
     data = open_data(request.calibration, graph, pictures=request.pictures, random=request.random)
     samples = list(itertools.islice(data, request.samples))
     if not samples:
@@ -208,6 +210,14 @@ def _models(paths: tuple[Path, Path], request: CompareRequest) -> Comparison:
         branches=tuple(_branches(graph, inside)),
         max_drop_db=request.max_drop_db,
     )
+
+
+def _type_all(graph: Graph) -> None:
+    """Type what the file says nothing of, as far as it can be told."""
+    for node in graph.nodes:
+        if any(value.type is None for value in node.outputs) and not node.graphs():
+            for value, kind in zip(node.outputs, infer(node, graph.opsets), strict=True):
+                value.type = kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
