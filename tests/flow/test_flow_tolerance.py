@@ -200,3 +200,12 @@ def test_doubles_beyond_float32_may_be_right_for_their_own_magnitude(far):
     assert compare("y", doubles(far, far), doubles(far, far * (1 + 1e-6))).equal
     assert not compare("y", doubles(far, far), doubles(far, far * 1.1)).equal
     assert not compare("y", doubles(far, 1.0), doubles(far, 1.001)).equal
+
+
+def test_quanta_of_int64_may_be_farther_apart_than_int64_counts():
+    least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    assert compare("y", array(5, dtype=np.int64), array(6, dtype=np.int64), quanta=1).equal
+    for want, got in ((least, 0), (0, least), (least, most), (most, least)):
+        pair = array(want, dtype=np.int64), array(got, dtype=np.int64)
+        assert not compare("y", *pair, quanta=1).equal
+    assert not compare("y", array(-128, dtype=np.int8), array(127, dtype=np.int8), quanta=1).equal

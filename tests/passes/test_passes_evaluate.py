@@ -428,3 +428,12 @@ def test_an_axis_beyond_the_rank_is_a_fault_of_the_model(call, axis, far):
     graph = graph_of(f"() => (y) {{ y = {call.format(axis + far)} }}", 11, **arrays)
     with pytest.raises(InvalidModel, match=r"axis|fit"):
         fold.run(graph)
+
+
+def test_a_mean_of_the_least_integer_keeps_its_sign():
+    least = np.iinfo(np.int64).min
+    rows = np.array([[least, 0], [-3, -4], [3, 4], [-3, 3]], np.int64)
+    text = "(int64[4] x) => (int64[4] y) { m = ReduceMean<axes=[1], keepdims=0>(c)  y = Add(x, m) }"
+    graph = graph_of(text, c=rows)
+    fold.run(graph)
+    assert graph.first.operands()[1].const.tolist() == [least // 2, -3, 3, 0]

@@ -123,7 +123,8 @@ def _exact(plain: dict[str, Any], want: np.ndarray, got: np.ndarray, quanta: int
     wrong = want != got
     most = 0
     if quanta:
-        apart = np.abs(want.astype(np.int64) - got.astype(np.int64))
+        # the greater less the lesser, modulo 2**64: their difference may be beyond int64
+        apart = np.maximum(want, got).astype(np.uint64) - np.minimum(want, got).astype(np.uint64)
         wrong, most = apart > quanta, int(apart.max(initial=0))
     if not wrong.any():
         return Check(**plain, max_error=float(most), bound=float(quanta), scale=1.0)

@@ -22,7 +22,9 @@ def _mean(x: np.ndarray, axes: Axes) -> np.ndarray:
     sums = np.asarray(np.sum(x, axes, np.int64 if whole else x.dtype, keepdims=True))
     count = x.size // max(sums.size, 1)
     if whole:
-        return np.asarray(np.sign(sums) * (np.abs(sums) // count))
+        # towards zero; the least number has no magnitude
+        floor, rest = np.divmod(sums, count)
+        return np.asarray(floor + ((sums < 0) & (rest != 0)))
     return np.asarray(np.divide(sums, np.asarray(count, x.dtype)))
 
 
