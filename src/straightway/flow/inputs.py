@@ -33,6 +33,8 @@ DIVISIONS = {"Div", "Mod"}
 # What counts places in the whole of its first result.
 COUNTED_WHOLE = {"MaxUnpool"}
 MOST_STEPS = 400
+# what a declared result says of operands that come at run time
+TOLD_BY = (implied.sizes, implied.scales, implied.limits, implied.places)
 # what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
 # What reads so many steps of each sequence as that operand says.
@@ -57,7 +59,7 @@ def pinned_inputs(graph: Graph) -> Arrays:
     found = {}
     for value in graph.inputs:
         for node, _ in value.uses:
-            told = (*implied.sizes(node), *implied.scales(node), *implied.places(node))
+            told = [pair for tell in TOLD_BY for pair in tell(node)]
             found.update({v.name: array for v, array in told if v is value})
         if np.issubdtype(value.dtype, np.integer) and math.prod(value.shape) == 1:
             for node, position in value.uses:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from straightway.errors import InvalidModel
+from straightway.errors import InvalidModel, NotYet
 from straightway.ir import Node, TensorType, Value
 from straightway.lower.axes import counted
 from straightway.lower.builder import Builder
@@ -22,7 +22,11 @@ from straightway.lower.interpolation import (
     tflite_bilinear,
     tflite_nearest,
 )
-from straightway.lower.resize_run_time import resized_at_run_time
+from straightway.lower.resize_run_time import (
+    common_scale,
+    cropped_at_run_time,
+    resized_at_run_time,
+)
 from straightway.lower.selection import take
 
 # Weights that differ by less come from the same formula, rounded otherwise in float32.
@@ -50,6 +54,10 @@ class Extent:
             and bool(np.isfinite(roi).all())
         )
 
+    def named(self, x: Value) -> tuple[int, ...]:
+        """The axes that scales, sizes and regions are of."""
+        return tuple(counted(a, x.rank) for a in self.axes) or tuple(range(x.rank))
+
     def stretches(
         self,
         x: Value,
@@ -59,7 +67,7 @@ class Extent:
         roi: Value | None = None,
     ) -> Stretches:
         """Put attributes and operands together; axes that are not named stay as they are."""
-        named = [counted(a, x.rank) for a in self.axes] or list(range(x.rank))
+        named = list(self.named(x))
         factors = np.ones(x.rank, np.float32)
         given = np.ravel(scales if scales.size else sizes).astype(np.float32)
         if len(given) != len(named):
@@ -84,9 +92,14 @@ class Extent:
         )
 
 
-def at_run_time(scales: object) -> bool:
-    """Whether scales are an operand that is no constant, nor left out by having no elements."""
-    return isinstance(scales, Value) and scales.const is None and scales.shape != (0,)
+def at_run_time(given: object) -> bool:
+    """Whether scales or sizes are an operand that is no constant, nor left out by having no elements."""
+    return isinstance(given, Value) and given.const is None and given.shape != (0,)
+
+
+def is_known(scales: object, sizes: object) -> bool:
+    """Whether the stretch of each axis is."""
+    return not at_run_time(scales) and not at_run_time(sizes)
 
 
 def numbers(scales: object) -> np.ndarray:
@@ -135,17 +148,17 @@ IMAGE = (2, 3, 4, 6)
         need(
             lambda x, how, extent, roi: (
                 how.coordinate_transformation_mode != "tf_crop_and_resize"
-                or (roi is not None and roi.const is not None and extent.fits(x, roi.const))
+                or (roi is not None and (roi.const is None or extent.fits(x, roi.const)))
             ),
-            "roi must be a constant of two numbers for each axis",
+            "roi must be two finite numbers for each axis",
             possible=True,
         ),
         need(
             lambda x, how, extent, scales, sizes, roi, out, node: (
-                at_run_time(scales)
+                not is_known(scales, sizes)
                 or not any(
                     of_opset(how, node.op.version).is_ambiguous(axis)
-                    for axis in extent.stretches(x, out[0], numbers(scales), sizes, roi)
+                    for axis in extent.stretches(x, out[0], numbers(scales), numbers(sizes), roi)
                 )
             ),
             "sizes and scales must be such that ONNX's reference and ONNX Runtime agree; got {x.type} for "
@@ -178,12 +191,53 @@ IMAGE = (2, 3, 4, 6)
             nearest_mode="ceil",
         ),
         case(x=IMAGE, scales=run([1, 1, 0.5, 2]), opset=10),
+        case(x=IMAGE, scales=run([0.6, 0.3]), axes=(2, 3), mode="linear", antialias=1),
+        case(
+            x=IMAGE, scales=run([0.6, 2]), axes=(3, 2), mode="cubic", antialias=1, exclude_outside=1
+        ),
+        case(
+            x=IMAGE,
+            sizes=run([7, 9], np.int64),
+            axes=(2, 3),
+            keep_aspect_ratio_policy="not_larger",
+            opset=19,
+        ),
+        case(
+            x=IMAGE,
+            sizes=run([2, 5], np.int64),
+            axes=(2, 3),
+            mode="linear",
+            keep_aspect_ratio_policy="not_smaller",
+            opset=19,
+        ),
+        case(
+            x=IMAGE,
+            sizes=np.array([5, 7]),
+            axes=(2, 3),
+            roi=run([-0.2, 0.3, 0.6, 1.2]),
+            mode="linear",
+            coordinate_transformation_mode="tf_crop_and_resize",
+            extrapolation_value=10.0,
+            opset=19,
+        ),
+        case(
+            x=(1, 1, 4, 6),
+            sizes=np.array([1, 1, 5, 1]),
+            roi=run([0, 0, -0.2, 0.3, 1, 1, 0.6, 0.5]),
+            coordinate_transformation_mode="tf_crop_and_resize",
+        ),
     ],
     refuses=[
         case(x=(2, 0, 4, 6), scales=np.array([1, 1, 2, 2], np.float32)),
         case(x=run(np.ones(IMAGE), np.uint8), sizes=np.array([2, 3, 8, 8]), mode="linear"),
         case(x=IMAGE, sizes=np.array([2, 3, 8, 8]), coordinate_transformation_mode="other"),
         case(x=IMAGE, sizes=np.array([2, 3, 8, 8]), nearest_mode="other"),
+        case(
+            x=IMAGE,
+            sizes=np.array([2, 3, 8, 8]),
+            roi=np.array([0, 0, 0, 0, 1, 1, 1, np.inf], np.float32),
+            coordinate_transformation_mode="tf_crop_and_resize",
+        ),
         case(
             x=IMAGE,
             sizes=np.array([2, 3, 8, 8]),
@@ -207,17 +261,25 @@ def resize(
     extent: Extent,
     roi: Value | None = None,
     scales: Value | None = None,
-    sizes: Const = NOTHING,
+    sizes: Value | None = None,
     out: list[TensorType],
     node: Node,
 ) -> Value:
     """Every mode is separable: indices or a matrix for each axis."""
+    own, named = of_opset(how, node.op.version), extent.named(x)
+    if isinstance(sizes, Value) and at_run_time(sizes):
+        policy = extent.keep_aspect_ratio_policy
+        if policy == "stretch":
+            raise NotYet("sizes at run time need a result whose size is declared")
+        scales = common_scale(g, sizes, x.shape, named, policy)
     if isinstance(scales, Value) and at_run_time(scales):
-        own = of_opset(how, node.op.version)
-        named = tuple(counted(a, x.rank) for a in extent.axes) or tuple(range(x.rank))
         return resized_at_run_time(g, x, own, (scales, named), out[0].dims)
-    axes = extent.stretches(x, out[0], numbers(scales), sizes, roi)
-    return stretch(g, x, of_opset(how, node.op.version), axes, extent.extrapolation_value)
+    crops = own.coordinate_transformation_mode == "tf_crop_and_resize"
+    if crops and roi is not None and roi.const is None:
+        dims = (out[0].dims, float(extent.extrapolation_value))
+        return cropped_at_run_time(g, x, own, (roi, named), dims)
+    axes = extent.stretches(x, out[0], numbers(scales), numbers(sizes), roi)
+    return stretch(g, x, own, axes, extent.extrapolation_value)
 
 
 @lower(

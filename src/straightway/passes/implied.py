@@ -127,6 +127,28 @@ def scales(node: Node) -> list[tuple[Value, np.ndarray]]:
     return [(value, found)] if found.shape == value.shape else []
 
 
+def limits(node: Node) -> list[tuple[Value, np.ndarray]]:
+    """Sizes that come at run time and tell only one factor for all axes, and such as give the result's."""
+    value = operand(node, "sizes") if is_onnx(node, "Resize") else None
+    x, kind = node.inputs[0] if node.inputs else None, node.outputs[0].type
+    if value is None or value.const is not None or x is None or x.type is None or kind is None:
+        return []
+    policy = str(argument(node, "keep_aspect_ratio_policy", "stretch"))
+    if policy not in LIMITS or not (x.type.is_static and kind.is_static) or 0 in x.shape:
+        return []
+    named = list(argument(node, "axes") or range(kind.rank))
+    before = np.array(x.type.dims, np.int64)[named]
+    after = np.array(kind.dims, np.int64)[named]
+    for factor in after / before:
+        found = LIMITS[policy](before * factor).astype(np.int64)
+        if np.array_equal(np.floor(before * factor + 0.5), after) and found.shape == value.shape:
+            return [(value, found)]
+    return []
+
+
+LIMITS = {"not_larger": np.ceil, "not_smaller": np.floor}
+
+
 def places(node: Node) -> list[tuple[Value, np.ndarray]]:
     """What comes at run time of a Slice or a Pad, and numbers that give the result's sizes: others may, too."""
     if not is_onnx(node, "Slice", "Pad"):
