@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from straightway.errors import InvalidRequest
+from straightway.flow import told_shapes
 from straightway.ir import Graph, Node, Value
 from straightway.passes import implied
 
@@ -34,7 +35,7 @@ DIVISIONS = {"Div", "Mod"}
 COUNTED_WHOLE = {"MaxUnpool"}
 MOST_STEPS = 400
 # what a declared result says of operands that come at run time
-TOLD_BY = (implied.sizes, implied.scales, implied.limits, implied.places)
+TOLD_BY = (implied.sizes, implied.scales, implied.limits, implied.columns, implied.places)
 # what zipfile raises for archives that are damaged, encrypted, or packed in a way that it lacks
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError)
 # What reads so many steps of each sequence as that operand says.
@@ -66,6 +67,9 @@ def pinned_inputs(graph: Graph) -> Arrays:
                 known = _compared_with(node, position)
                 if known is not None:
                     found[value.name] = np.full(value.shape, known, value.dtype)
+        sizes = None if value.name in found else told_shapes.told(graph, value)
+        if sizes is not None:
+            found[value.name] = sizes
     return found
 
 

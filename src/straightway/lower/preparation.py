@@ -3,11 +3,28 @@
 from straightway.ir import Graph
 from straightway.lower import control_invariant, control_unroll, inline
 from straightway.lower.results import result_types
-from straightway.passes import activation, bias, dead, dynamic, dynamic_recurrent, qlinear, widen
+from straightway.passes import (
+    activation,
+    bias,
+    dead,
+    dynamic,
+    dynamic_recurrent,
+    qlinear,
+    sliced_pads,
+    widen,
+)
 from straightway.passes.pipeline import prepare
 from straightway.remark import Remark
 
-STEPS = (inline, control_invariant, control_unroll, qlinear, dynamic, dynamic_recurrent)
+STEPS = (
+    inline,
+    control_invariant,
+    control_unroll,
+    qlinear,
+    dynamic,
+    dynamic_recurrent,
+    sliced_pads,
+)
 
 
 def before(graph: Graph) -> list[Remark]:

@@ -1,16 +1,24 @@
 """Windows undone: values put back where a pool found them, columns added up to images."""
 
 import math
+from collections.abc import Sequence
+from functools import reduce
+from itertools import islice
 
 import numpy as np
 
-from straightway.errors import InvalidModel
-from straightway.ir import TensorType, Value
+from straightway.errors import InvalidModel, NotYet
+from straightway.ir import Node, TensorType, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Ints, case, lower, need, run
 from straightway.lower.integers import INT32
+from straightway.lower.looked_up import Given, known_ints
 from straightway.lower.selection import part
 from straightway.lower.window import Window
+from straightway.passes.implied import blocks
+
+# Shapes of blocks of which all images are computed, and one chosen.
+MOST_BLOCK_SHAPES = 8
 
 PLACES = run([[[[5, 7], [13, 15]], [[16, 18], [24, 27]]]], np.int64)
 MAPS = run([[[[-5.0, 6.0], [7.0, 8.0]], [[1.0, -2.0], [3.0, 4.0]]]])
@@ -99,23 +107,58 @@ def max_unpool(
     ],
 )
 def columns_to_image(
-    g: Builder, x: Value, image_shape: Ints, block_shape: Ints, /, *, win: Window
+    g: Builder,
+    x: Value,
+    image_shape: Ints,
+    block_shape: Given,
+    /,
+    *,
+    win: Window,
+    node: Node,
+    out: list[TensorType],
 ) -> Value:
-    """Each row of a column is added at its constant place; what lies on padding, at one behind."""
-    taps = math.prod(block_shape)
+    """Each row of a column is added at its constant place; what lies on padding, at one behind.
+
+    Where the block's shape comes at run time, one for each that gives so many blocks.
+    """
+    known = known_ints(block_shape)
+    if known is not None or not isinstance(block_shape, Value):
+        return _image(g, x, image_shape, known or (), win)
+    if g.open_dims:
+        g.need_fixed_size("block_shape at run time")
+    found = [*islice(blocks(node, out[0].dims, x.shape), MOST_BLOCK_SHAPES + 1)]
+    if not found or len(found) > MOST_BLOCK_SHAPES:
+        raise NotYet(
+            f"block_shape at run time is one of up to {MOST_BLOCK_SHAPES} shapes that give {x.type}; "
+            f"there are {'none' if not found else 'more'}",
+            remedy="export with a constant block_shape",
+        )
+    images = [_image(g, x, image_shape, block, win) for block in found]
+    numbers = g.reshape(g.cast(block_shape, INT32), (len(image_shape),))
+    fits = [g.EQUAL(numbers, g.const(np.array(block, np.int32))) for block in found]
+    whole = [g.REDUCE_ALL(one, axes=(0,), keep_dims=False) for one in fits]
+    pairs = list(zip(whole, images, strict=True))
+    return reduce(lambda rest, pair: g.SELECT_V2(pair[0], pair[1], rest), pairs[:-1], images[-1])
+
+
+def _image(
+    g: Builder, x: Value, image_shape: Sequence[int], block_shape: Sequence[int], win: Window
+) -> Value:
+    image, block = tuple(image_shape), tuple(block_shape)
+    taps = math.prod(block)
     batch, channels = x.shape[0], x.shape[1] // taps
-    places = _places(image_shape, block_shape, win)
+    places = _places(image, block, win)
     if x.shape[1:] != (channels * taps, places.shape[1]):
-        raise InvalidModel(f"blocks of {block_shape} in {image_shape} are not those of {x.type}")
-    size = math.prod(image_shape)
+        raise InvalidModel(f"blocks of {block} in {image} are not those of {x.type}")
+    size = math.prod(image)
     flat = g.reshape(x, (batch * channels, taps * x.shape[2]))
     added = g.SCATTER_ND(
         g.const(places.reshape(-1, 1), INT32),
         g.transpose(flat, (1, 0)),
         shape=(size + 1, batch * channels),
     )
-    image = g.transpose(part(g, added, 0, 0, size), (1, 0))
-    return g.reshape(image, (batch, channels, *image_shape))
+    pixels = g.transpose(part(g, added, 0, 0, size), (1, 0))
+    return g.reshape(pixels, (batch, channels, *image))
 
 
 def _places(image: tuple[int, ...], block: tuple[int, ...], win: Window) -> np.ndarray:

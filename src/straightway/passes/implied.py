@@ -8,7 +8,7 @@ before                                                   after
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -33,7 +33,10 @@ TOLD = {
     "CenterCropPad": ("shape",),
     "Col2Im": ("image_shape", "block_shape"),
     "Resize": ("sizes",),
+    "STFT": ("frame_step", "frame_length"),
 }
+# their result has the shape to which two operands broadcast
+BROADCASTS = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "PRelu", "Mod")
 
 
 def run(graph: Graph) -> list[Remark]:
@@ -41,7 +44,7 @@ def run(graph: Graph) -> list[Remark]:
     done = 0
     for inner in nested(graph):
         for node in reversed([*inner.nodes]):
-            done += _type_operand(node)
+            done += _type_operand(node) + _type_broadcast(node)
         for node in [*inner.nodes]:
             done += _told(inner, node)
     if not done:
@@ -63,6 +66,34 @@ def _type_operand(node: Node) -> bool:
         return False
     source.type = TensorType(dtype=dtype, shape=kind.shape)
     return True
+
+
+def _type_broadcast(node: Node) -> bool:
+    """Give an operand the only sizes with which it broadcasts to the result beside the other."""
+    kind = node.outputs[0].type if node.outputs else None
+    if not is_onnx(node, *BROADCASTS) or kind is None or not kind.is_static:
+        return False
+    types = [None if v is None else v.type for v in node.inputs]
+    if len(types) != 2 or any(one is None or one.rank != kind.rank for one in types):
+        return False
+    done = False
+    for value, other in zip(node.inputs, reversed(types), strict=True):
+        if value is None or value.producer is None or other is None or value.known_type.is_static:
+            continue
+        shape = tuple(
+            found if isinstance(found, int) else _size_beside(beside, size)
+            for found, beside, size in zip(
+                value.known_type.shape, other.shape, kind.dims, strict=True
+            )
+        )
+        done |= shape != value.known_type.shape
+        value.type = TensorType(dtype=value.dtype, shape=shape)
+    return done
+
+
+def _size_beside(other: int | str, result: int) -> int | str:
+    """What broadcasts to a size beside another; "" where that may be 1 or the size."""
+    return result if result == 1 or other == 1 else ""
 
 
 def _elements(value: Value) -> np.dtype | None:
@@ -146,6 +177,19 @@ def limits(node: Node) -> list[tuple[Value, np.ndarray]]:
     return []
 
 
+def columns(node: Node) -> list[tuple[Value, np.ndarray]]:
+    """A block's shape that comes at run time, and one that gives so many blocks: others may, too."""
+    block = operand(node, "block_shape") if is_onnx(node, "Col2Im") else None
+    x, kind = node.inputs[0] if node.inputs else None, node.outputs[0].type
+    if block is None or block.const is not None or x is None or x.type is None or kind is None:
+        return []
+    if not (x.type.is_static and kind.is_static):
+        return []
+    return [(block, np.array(found, np.int64)) for found in blocks(node, kind.dims, x.type.dims)][
+        :1
+    ]
+
+
 LIMITS = {"not_larger": np.ceil, "not_smaller": np.floor}
 
 
@@ -199,12 +243,41 @@ def _joined(node: Node, kind: TensorType) -> list[tuple[Value, np.ndarray]]:
     if block is None or block.const is not None or x is None or x.type is None:
         return told
     if x.type.is_static:
-        found = [*itertools.islice(_blocks(node, kind.dims, x.type.dims), 2)]
+        found = [*itertools.islice(blocks(node, kind.dims, x.type.dims), 2)]
         told += [(block, np.array(found[0], np.int64))] if len(found) == 1 else []
     return told
 
 
-def _blocks(node: Node, out: tuple[int, ...], dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _framed(node: Node, kind: TensorType) -> list[tuple[Value, np.ndarray]]:
+    """The step and the length of frames, where one pair only gives so many frames of so many points."""
+    step, length = operand(node, "frame_step"), operand(node, "frame_length")
+    signal, window = node.inputs[0], operand(node, "window")
+    unknown = [v for v in (step, length) if v is not None and v.const is None]
+    if step is None or not unknown or signal is None or signal.type is None or kind.rank != 4:
+        return []
+    size, (frames, points) = signal.type.shape[1], kind.dims[1:3]
+    if not isinstance(size, int):
+        return []
+    lengths: Sequence[int] = [points]
+    if argument(node, "onesided"):
+        lengths = [2 * (points - 1), 2 * points - 1]
+    if length is not None and length.const is not None:
+        lengths = [int(length.const.reshape(-1)[0])]
+    elif length is None:
+        known = window is not None and window.type is not None and window.type.is_static
+        lengths = [window.shape[0]] if window is not None and known else []
+    steps = range(1, size + 1)
+    if step.const is not None:
+        steps = range(int(step.const.reshape(-1)[0]), int(step.const.reshape(-1)[0]) + 1)
+    pairs = ((n, s) for n in lengths for s in steps if n > 0 and s > 0)
+    found = [pair for pair in pairs if (size - pair[0]) // pair[1] + 1 == frames <= size]
+    if len(found) != 1:
+        return []
+    numbers = {length: found[0][0], step: found[0][1]}
+    return [(v, np.full(v.shape, numbers[v], v.dtype)) for v in unknown]
+
+
+def blocks(node: Node, out: tuple[int, ...], dims: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Shapes of blocks that give as many rows and columns as there are."""
     image = out[2:]
     count = len(image)
@@ -225,7 +298,7 @@ def _blocks(node: Node, out: tuple[int, ...], dims: tuple[int, ...]) -> Iterator
             yield block
 
 
-TELLERS = {"CenterCropPad": _cropped, "Col2Im": _joined, "Resize": _resized}
+TELLERS = {"CenterCropPad": _cropped, "Col2Im": _joined, "Resize": _resized, "STFT": _framed}
 
 
 def _replace(graph: Graph, node: Node, value: Value, found: np.ndarray) -> None:
