@@ -35,6 +35,13 @@ def test_to_a_file_it_is_the_same(path, tmp_path, child):
     assert made.size_bytes == len(made.data)
 
 
+def test_what_is_shown_of_a_conversion_fits_a_line(path, child):
+    shown = repr(straightway.convert(path, child=child))
+    assert "\n" not in shown
+    assert path.name in shown
+    assert len(shown) < 200 + len(str(path))
+
+
 def test_without_verification_no_engine_runs(path, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", None)
     made = straightway.convert(path, verify=False)

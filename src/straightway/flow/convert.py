@@ -113,7 +113,7 @@ class Request:
         return () if self.inputs is None else (Path(self.inputs),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Conversion:
     """A TFLite file, what was done to make it, and the proof that it computes the same.
 
@@ -127,6 +127,12 @@ class Conversion:
     verification: Verification | None
     arrays: Arrays
     sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """What was made of what, and whether it is equal; not the graphs in it."""
+        made = self.path or "in memory"
+        proof = "not verified" if self.verification is None else "compared"
+        return f"<Conversion {self.model} -> {made}: {self.size_bytes:,} bytes, {proof}>"
 
     @property
     def data(self) -> bytes:

@@ -68,16 +68,16 @@ class Quantization:
 
     model: Path
     path: Path | None
-    data: bytes
+    data: bytes = field(repr=False)
     calibration: str
     is_random: bool
     is_constant: bool
     samples: int
     stored: int
-    accuracy: Accuracy
+    accuracy: Accuracy = field(repr=False)
     floats: Mapping[str, str]
-    borders: tuple[Border, ...]
-    remarks: tuple[Remark, ...]
+    borders: tuple[Border, ...] = field(repr=False)
+    remarks: tuple[Remark, ...] = field(repr=False)
     wide: tuple[str, ...] = ()
     bits: int = 8
 

@@ -23,6 +23,7 @@ FAMILIES = (
     "microsoft_weights",
     "ml",
     "ml_encoders",
+    "support_vectors",
     "tree_ensembles",
     "window",
     "fused",

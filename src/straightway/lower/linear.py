@@ -65,14 +65,20 @@ def linear_regressor(
     domain=DOMAIN,
     needs=[
         need(
-            lambda intercepts, classlabels_ints, classlabels_strings: (
-                len(intercepts) == len(classlabels_ints) > 1 and not classlabels_strings
-            ),
-            "each of two or more classes must have an intercept, and a whole number for its label; got "
-            "{intercepts} for {classlabels_ints} {classlabels_strings}",
-            remedy="export with a row of coefficients for each class, and whole numbers for labels",
+            lambda classlabels_strings, node: not (classlabels_strings and node.outputs[0].uses),
+            "labels must be whole numbers; got {classlabels_strings}",
+            remedy="export with whole numbers for labels, or drop the output of labels",
             possible=True,
-        )
+        ),
+        need(
+            lambda intercepts, classlabels_ints, classlabels_strings: (
+                len(intercepts) == len(classlabels_strings or classlabels_ints) > 1
+            ),
+            "each of two or more classes must have an intercept; got {intercepts} for {classlabels_ints} "
+            "{classlabels_strings}",
+            remedy="export with a row of coefficients for each class",
+            possible=True,
+        ),
     ],
     samples=[
         case(x=X, outputs=2, coefficients=ROWS, intercepts=(0.5, -1.0), classlabels_ints=(3, 7)),
@@ -108,11 +114,13 @@ def linear_classifier(
     multi_class: int = 0,
     post_transform: str = "NONE",
     node: Node,
-) -> list[Value]:
+) -> list[Value | None]:
     """The class with the greatest score, and all scores, transformed; `multi_class` changes neither."""
-    scores = linear(g, x, coefficients, intercepts, len(classlabels_ints))
-    place = g.ARG_MAX(scores, axis=1, output_type="INT64")
-    label = g.GATHER(g.const(np.array(classlabels_ints, np.int64)), place, axis=0)
+    scores = linear(g, x, coefficients, intercepts, len(classlabels_strings or classlabels_ints))
+    label = None
+    if node.outputs[0].uses:
+        place = g.ARG_MAX(scores, axis=1, output_type="INT64")
+        label = g.GATHER(g.const(np.array(classlabels_ints, np.int64)), place, axis=0)
     return [label, transformed(g, scores, post_transform)][: len(node.outputs)]
 
 
