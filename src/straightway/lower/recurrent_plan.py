@@ -124,14 +124,14 @@ class Half:
 def piece(g: Builder, x: Value, direction: int) -> Value:
     """What belongs to one direction; the first dimension vanishes."""
     if x.const is not None:
-        return g.derived(x, ("direction", direction), lambda array: array[direction])
+        return g.rearranged(x, ("direction", direction), lambda array: array[direction])
     return g.reshape(part(g, x, 0, direction, 1), x.shape[1:])
 
 
 def rows(g: Builder, x: Value, begin: int, count: int) -> Value:
     """Some rows of weights or biases."""
     if x.const is not None:
-        return g.derived(x, ("rows", begin, count), lambda array: array[begin : begin + count])
+        return g.rearranged(x, ("rows", begin, count), lambda array: array[begin : begin + count])
     return part(g, x, 0, begin, count)
 
 
