@@ -34,6 +34,7 @@ STEPS = (
     "flow.stored_weights",
     "domains.images",
     "quant.ends",
+    "quant.asymmetric",
     "quant.narrowing",
     "flow.kernels",
 )

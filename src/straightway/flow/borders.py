@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from straightway.flow.translate import Translation
 from straightway.ir import Graph, Node, Value
-from straightway.quant import integer
+from straightway.quant import integer, reasons
 from straightway.quant.edges import FLOAT32, is_op
-from straightway.quant.scheme import INT16
+from straightway.quant.scheme import INT16, scheme_of
 
 MOVERS = ("RESHAPE", "TRANSPOSE")
 FLOAT_INPUT, FLOAT_OUTPUT = "the model's input '{}' is floats", "the model's output '{}' is floats"
@@ -99,6 +99,9 @@ class _Teller:
             return self.types(OTHER_TYPE, source, result)
         if maker is not None and (maker.name, maker.op.name) in self.known:
             return self.known[maker.name, maker.op.name]
+        cut = _cut(source, result)
+        if cut:
+            return cut
         if users and users[0] is self.graph.exit:
             return INTEGER_OUTPUT.format(result.name)
         return (
@@ -107,9 +110,9 @@ class _Teller:
 
     def computes(self, node: Node) -> str:
         """Why an op computes with floats."""
-        own = self.floats.get(_named(node)) or self.known.get((node.name, node.op.name), "")
-        why = own or integer.why_float(node) or "its operands are floats"
-        return f"{node.op.name} '{_named(node)}' computes with floats: {why}"
+        own = self.floats.get(named(node)) or self.known.get((node.name, node.op.name), "")
+        why = own or reasons.own(node) or "its operands are floats"
+        return f"{node.op.name} '{named(node)}' computes with floats: {why}"
 
     def reader(self, node: Node, value: Value) -> str:
         """Why one user wants floats."""
@@ -141,6 +144,18 @@ class _Teller:
         return value.name
 
 
+def _cut(source: Value, result: Value) -> str:
+    """What a QUANTIZE of one scale to another zero point does: it saturates where the model clips."""
+    if source.dtype != result.dtype or None in (source.quant, result.quant):
+        return ""
+    own, other = scheme_of(source), scheme_of(result)
+    if own.scale != other.scale or own.zero_point == other.zero_point:
+        return ""
+    (low, high), shift = own.limits, other.zero_point - own.zero_point
+    low, high = (low + shift, high) if shift > 0 else (low, high + shift)
+    return f"the model clips these integers to {low} and {high}, which TFLite's rounding does not"
+
+
 def _end(value: Value) -> Value:
     """The value before those that only move its elements."""
     while value.producer is not None and is_op(value.producer, *MOVERS):
@@ -161,10 +176,10 @@ def _users(value: Value) -> list[Node]:
 
 
 def _told(node: Node | None, value: Value) -> str:
-    return f"input '{_end(value).name}'" if node is None else f"{node.op.name} '{_named(node)}'"
+    return f"input '{_end(value).name}'" if node is None else f"{node.op.name} '{named(node)}'"
 
 
-def _named(node: Node) -> str:
+def named(node: Node) -> str:
     """The name in the user's model: a number behind it tells nodes of a rounded model apart."""
     stem, _, number = node.name.rpartition("/")
     return stem if stem and number.isdecimal() else node.name

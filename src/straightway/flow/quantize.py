@@ -19,6 +19,7 @@ from straightway.flow.resumption import observer, watched
 from straightway.flow.surprises import FAR, clipped, is_constant, surprises
 from straightway.flow.translate import (
     LoweredTwice,
+    Translation,
     form_for,
     lowered_twice,
     read,
@@ -42,10 +43,10 @@ from straightway.quant import (
     respelling,
     rounded_model,
 )
-from straightway.quant.assignment import Asked, Assignment, Range
+from straightway.quant.assignment import ASKED, UNLIKE_RANGES, Asked, Assignment, Range
 from straightway.quant.fitting import Fitted, fitted
 from straightway.quant.needed import needed
-from straightway.quant.placement import Errors
+from straightway.quant.placement import ALLOWED, ISLAND, Errors
 from straightway.quant.ranges import EVERYTHING, range_of
 from straightway.quant.spelling import OPSET, opset_for
 from straightway.remark import Remark
@@ -179,7 +180,7 @@ def _quantized(
             return Rounded(data=data, given=given, accuracy=near, remarks=remarks)
 
         done = _mixed(rounder, compared, first, child)
-    given = done.given
+    given, made = done.given, _translated(done, asked.device)
     return Quantization(
         model=path,
         path=None,
@@ -190,12 +191,12 @@ def _quantized(
         samples=samples.count or len(first),
         stored=len(given.schemes),
         accuracy=done.accuracy,
-        borders=_borders(done, asked.device),
+        borders=_borders(done, made),
         floats={n.name: why for n, why in given.floats.items() if n not in given.hybrids},
         remarks=(
             *(*evened, *stray, *tried),
             *recurrent.remarks(lowered.lowered, given, done.accuracy),
-            *done.remarks,
+            *sides.told(done.remarks, made),
         ),
         wide=tuple(dict.fromkeys(node.name for node in graph.nodes if node in given.wide)),
         bits=8 * asked.stored_as.itemsize,
@@ -295,7 +296,9 @@ class Rounder:
         )
         if self.asked.fit:
             stored = fitted(stored, given, self.rows, self.fits)
-        return stored, rounded_model.rounded(self.lowered.source, lowered, given, stored)
+        return stored, rounded_model.rounded(
+            self.lowered.source, lowered, given, stored, float_inputs=device.io_type == "float"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,11 +316,20 @@ def by(recipe: Recipe, asked: QuantizeRequest) -> QuantizeRequest:
     return replace(asked, method=recipe.method, fit=recipe.fit, percentile=recipe.percentile)
 
 
-def _borders(done: Rounded, device: Target) -> tuple[Border, ...]:
-    """What `convert` leaves of QUANTIZE and DEQUANTIZE, by converting without running anything."""
+# what the file does not tell: who asked, and what would be lost
+CHOSEN = (ASKED, ALLOWED, ISLAND, UNLIKE_RANGES)
+
+
+def _translated(done: Rounded, device: Target) -> Translation:
+    """What `convert` makes of the model, without running anything."""
     with files.scratch("rounded.onnx", done.data) as path:
-        made = translate(read(path), form_for(device))
-    return borders(made, {node.name: why for node, why in done.given.floats.items()})
+        return translate(read(path), form_for(device))
+
+
+def _borders(done: Rounded, made: Translation) -> tuple[Border, ...]:
+    """What `convert` leaves of QUANTIZE and DEQUANTIZE."""
+    chosen = {n.name: why for n, why in done.given.floats.items() if why.startswith(CHOSEN)}
+    return borders(made, chosen)
 
 
 def _mixed(

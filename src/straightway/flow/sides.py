@@ -1,13 +1,15 @@
 """Nodes that compute with other numbers than int8: which can, and what there is to say of them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from straightway.errors import InvalidRequest
+from straightway.flow.borders import MOVERS, named
+from straightway.flow.translate import Translation
 from straightway.ir import Graph, Node
 from straightway.quant.assignment import Assignment, renames, why_float
-from straightway.quant.edges import is_op
+from straightway.quant.edges import FLOAT32, is_op
 from straightway.quant.placement import ALLOWED
 from straightway.quant.scheme import INT16
 from straightway.quant.storage import PRODUCTS, has_kernel
@@ -15,6 +17,7 @@ from straightway.remark import Remark
 from straightway.targets.target import Target
 
 STEP = "flow.quantize"
+STAYS = "stays in floats: "
 
 
 def check_names(path: Path, graph: Graph, floats: Collection[str], wide: Collection[str]) -> None:
@@ -44,7 +47,7 @@ def floats(given: Assignment, graph: Graph, asked: Collection[str]) -> list[Rema
     ]
     for node, why in given.floats.items():
         own = node in given.hybrids
-        text = why if own else f"stays in floats: {why}"
+        text = why if own else f"{STAYS}{why}"
         one = Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
         found.append(replace(one, kind="done") if own else one)
     return found
@@ -61,6 +64,25 @@ def without_hybrids(given: Assignment) -> list[Remark]:
         for node in given.floats
         if is_op(node, *PRODUCTS) and node.operands()[1].const is not None and has_kernel(node)
     ]
+
+
+def told(remarks: Sequence[Remark], made: Translation) -> list[Remark]:
+    """The same without those on ops that compute with integers in the file, or that compute nothing."""
+    real = {
+        (named(node), node.op.name)
+        for node in made.layout.graph.nodes
+        if any(v.dtype == FLOAT32 for v in (*node.operands(), *node.outputs))
+    }
+    there = {named(node) for node in made.layout.graph.nodes}
+
+    def is_true(remark: Remark) -> bool:
+        if remark.step != STEP or not remark.text.startswith(STAYS):
+            return True
+        if remark.op in MOVERS:
+            return False
+        return remark.node not in there or (remark.node, remark.op) in real
+
+    return [remark for remark in remarks if is_true(remark)]
 
 
 def wide(given: Assignment, graph: Graph, asked: Collection[str], device: Target) -> list[Remark]:

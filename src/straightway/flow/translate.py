@@ -20,7 +20,7 @@ from straightway.lower import preparation
 from straightway.lower.lowering import Lowered, lower_graph
 from straightway.lower.results import result_types
 from straightway.passes import counts, depthwise, opening
-from straightway.quant import ends, integer, narrowing, substitutes
+from straightway.quant import asymmetric, ends, integer, narrowing, substitutes
 from straightway.remark import Remark
 from straightway.targets.engine import Engine
 from straightway.targets.target import Target
@@ -276,7 +276,12 @@ def draft(prepared: Prepared, form: Form) -> Draft:
     source, watch = prepared.source, prepared.watch
     watch.start()
     lowered = _lowered(source, form)
-    remarks = [*prepared.remarks, *lowered.remarks, *preparation.after(lowered.graph)]
+    remarks = [
+        *prepared.remarks,
+        *asymmetric.run(source),
+        *lowered.remarks,
+        *preparation.after(lowered.graph),
+    ]
     made = integer.run(lowered.graph)
     remarks += made.remarks
     values = {source: made.stand_in(value) for source, value in lowered.values.items()}

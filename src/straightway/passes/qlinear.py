@@ -16,7 +16,8 @@
 So there is one way to say where a model rounds. Only where scales and zero points are constants, one
 for a tensor or one for each channel of weights. Operands as in onnxruntime's docs/ContribOperators.md.
 What clips integers (Brevitas does so for narrow ranges and fewer bits) is said by zero points, by which
-rounding saturates where the Clip would: XNNPACK has no integer minimum and maximum.
+rounding saturates where the Clip would: XNNPACK has no integer minimum and maximum. A Clip that leaves
+out one number of 256 (±127) is none: what it kept out is a quantum away from what it kept.
 """
 
 from collections import Counter
@@ -174,6 +175,9 @@ def _clip(graph: Graph, node: Node) -> bool:
     below = 0 if high is None else max(int(limits.max) - high, 0)
     if above and real.producer is not None and is_onnx(real.producer, "Relu"):
         above = above if own < int(limits.min) + above else 0
+    if above + below == 1 and own not in (low, high):  # one number more, a quantum beyond
+        edit.replace(node, [maker.outputs[0]])
+        return True
     points = [own + shift for shift in (-above, below) if shift]
     if above + below > MOST_CUT or not all(limits.min <= point <= limits.max for point in points):
         return False

@@ -11,20 +11,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from straightway.ir import Graph, Node, Value
-from straightway.quant import average, region
+from straightway.quant import average, region, spelling
 from straightway.quant.edges import FLOAT32
-from straightway.quant.integer import (
-    AVERAGES,
-    COARSE,
-    COMPARISONS,
-    DIVISOR,
-    UNEVEN,
-    divides_by_runtime,
-    limits,
-    picks,
-)
+from straightway.quant.integer import AVERAGES, limits, picks
 from straightway.quant.needed import ALL, needed
 from straightway.quant.placement import Errors, Kernels, macs, place
+from straightway.quant.reasons import COMPARISONS, UNEVEN, own
 from straightway.quant.scheme import INT8, INT16, Scheme, fixed_scheme
 from straightway.remark import Remark
 from straightway.tflite.rows import ROWS
@@ -36,6 +28,8 @@ SMALLEST_SCALE = 1e-9
 UNLIKE = 16.0
 # and one this much wider fewer than two: of the scores beside a detector's boxes nothing would be left
 LOST = 64.0
+WHOLE = "it belongs to a node that stays as it is, in floats"
+UNLIKE_RANGES = "one scale for ranges"
 ASKED = "the request keeps it in floats"
 Range = tuple[float, float]
 # a value as integers of one type
@@ -169,16 +163,12 @@ def scheme_for(
 
 def why_float(node: Node, dtype: np.dtype = INT8) -> str:
     """Why an op has no part in the scheme of integers, or "". Not of the values around it."""
-    row = ROWS.get(node.op.name)
-    if row is None or row.quant in ("float", "int") or dtype not in row.quantized:
-        return f"TFLite's {node.op.name} has no {8 * dtype.itemsize}-bit kernel"
-    if row.is_coarse(node, dtype):
-        return COARSE
-    if divides_by_runtime(node):
-        return DIVISOR
+    found = own(node, dtype)
+    if found:
+        return found
     if node.op.name in COMPARISONS:
         return UNEVEN
-    if row.quant == "weights":
+    if ROWS[node.op.name].quant == "weights":
         given = node.inputs[1:3]
         if any(v is not None and v.const is None for v in given):
             return "its weights are no constants"
@@ -210,6 +200,7 @@ class _Assigner:
         kernels = self.kernels()
         floats = {node: why for node in self.graph.nodes if (why := self.reason(node))}
         floats |= region.normalizers(self.graph)
+        floats |= self.whole(floats)
         for node in kernels.wide:
             floats.pop(node, None)
         placed = place(self.graph, floats, self.hidden, self.makers, self.errors, kernels=kernels)
@@ -289,6 +280,18 @@ class _Assigner:
             return ASKED
         return why_float(node, self.asked.dtype) or self.loses(node)
 
+    def whole(self, floats: Mapping[Node, str]) -> dict[Node, str]:
+        """All ops of nodes that stay in the model as they are: one computes with floats, and no ONNX says it."""
+        kept = {self.makers[n] for n in floats if n in self.makers and spelling.fault(n)}
+        return {
+            node: WHOLE
+            for node in self.graph.nodes
+            if (maker := self.makers.get(node)) in kept
+            and node not in floats
+            and maker is not None
+            and any(v.dtype == FLOAT32 for v in (*node.operands(), *node.outputs))
+        }
+
     def loses(self, node: Node) -> str:
         """Why operands can't be joined in one scale, or ""."""
         if node.op.name != "CONCATENATION":
@@ -298,7 +301,7 @@ class _Assigner:
         if not widths or max(widths) <= LOST * min(widths):
             return ""
         return (
-            f"one scale for ranges of {min(widths):.3g} and {max(widths):.3g} would leave the smaller "
+            f"{UNLIKE_RANGES} of {min(widths):.3g} and {max(widths):.3g} would leave the smaller "
             "less than two bits"
         )
 

@@ -19,7 +19,7 @@ import numpy as np
 from straightway.ir import Graph, Node, Op, Value, edit
 from straightway.ir.source import is_kept_in_floats
 from straightway.passes import activation, dead
-from straightway.quant import assign, average, storage, weights
+from straightway.quant import assign, average, reasons, region, storage, weights
 from straightway.quant.edges import (
     FLOAT32,
     constant,
@@ -35,7 +35,9 @@ from straightway.quant.edges import (
     stored,
     take_over,
 )
+from straightway.quant.placement import HYBRID
 from straightway.quant.scheme import (
+    INT8,
     UINT8,
     Scheme,
     fixed_scheme,
@@ -51,11 +53,8 @@ MOST_ROUNDS = 8
 ONE_SCALE = 1 / 127
 # below, float32 loses bits
 SMALLEST = 1e-30
-# what comparisons can tell apart
-FINEST = 1 / 256
 # results of these are new numbers, though they share the operands' scale
 AVERAGES = ("AVERAGE_POOL_2D", "RESIZE_BILINEAR")
-COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ def run(graph: Graph) -> Integers:
     removed = [*activation.run(graph), *dead.run(graph)] if pass_.done else dead.run(graph)
     hybrid, told = storage.run(graph), pass_.remarks()
     assign.forget(graph)  # remarks need the schemes of constants
-    remarks = (*told, *removed, *hybrid) if pass_.done else tuple(hybrid)
+    remarks = (*told, *removed, *hybrid) if pass_.done else (*told, *hybrid)
     return Integers(remarks=remarks, stand_ins=pass_.stand_ins)
 
 
@@ -361,15 +360,18 @@ class _Pass:
     def left(self) -> list[Remark]:
         """Every op beside a rounding that stayed in floats."""
         found = []
+        known = region.normalizers(self.graph)
         for node in self.graph.nodes:
-            beside = any(stored(v) for v in floats(node)) or any(
-                rounds(user) for v in node.outputs for user in v.users()
+            dtype = _beside(node)
+            if dtype is None or is_op(node, "QUANTIZE", "DEQUANTIZE"):
+                continue
+            why = HYBRID if storage.is_hybrid(node) else why_float(node)
+            if why.startswith(EMPTY):
+                why = known.get(node) or reasons.around(node, dtype, known) or why
+            text = f"stays in floats between conversions: {why}"
+            found.append(
+                Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
             )
-            if beside and not is_op(node, "QUANTIZE", "DEQUANTIZE"):
-                text = f"stays in floats between conversions: {why_float(node)}"
-                found.append(
-                    Remark(kind="missed", step=STEP, node=node.name, op=node.op.name, text=text)
-                )
         return found
 
 
@@ -413,33 +415,6 @@ def factor(node: Node) -> tuple[Value, float] | None:
     return (x, number) if fits else None
 
 
-COARSE = "TFLite's 16-bit kernel of it interpolates in a table, and loses more than 8 bits do"
-KEPT = "the model keeps it in floats"
-DIVISOR = "TFLite's 8-bit DIV fails where a divisor rounds to zero"
-UNEVEN = "TFLite's 8-bit comparison rounds to multiples of 1/256 before it compares, and fails at a scale of 1"
-
-
-def compares_unevenly(node: Node) -> bool:
-    """Whether a comparison of what is stored may give another answer than that of the real numbers.
-
-    Each operand is brought to multiples of 2^-8 by its own scale (kernels/comparisons.cc:96), which is
-    one to one where both have the same one. From 1 on the multiplier has a shift that the rounding
-    doesn't take (kernels/internal/reference/comparisons.h), and of 1 itself it aborts.
-    """
-    if not is_op(node, *COMPARISONS):
-        return False
-    sources = [stored(v) for v in node.operands()]
-    schemes = {None if s is None else scheme_of(s) for s in sources}
-    scheme = schemes.pop()
-    return bool(schemes) or scheme is None or not FINEST <= scheme.scale < 1
-
-
-def divides_by_runtime(node: Node) -> bool:
-    """Whether a node divides by what is not known to differ from zero (kernels/div.cc: EvalQuantized)."""
-    divisor = node.operands()[1] if is_op(node, "DIV") else None
-    return divisor is not None and (divisor.const is None or not np.all(divisor.const))
-
-
 def takes(node: Node, scheme: Scheme) -> bool:
     """Whether the kernel has a version for these integers."""
     return scheme.dtype in ROWS[node.op.name].quantized
@@ -461,29 +436,22 @@ def limits(node: Node) -> tuple[Value, float, float] | None:
 
 
 def why_float(node: Node) -> str:
-    """Why an op can't compute with integers, or ""."""
+    """Why an op can't compute with integers where it stands, or ""."""
     row = ROWS.get(node.op.name)
-    if any(node.graphs()):
-        return "what runs in a loop or in a branch computes with floats"
-    if row is None or row.quant in ("float", "int") or is_op(node, "QUANTIZE", "DEQUANTIZE"):
-        return f"TFLite's {node.op.name} has no 8-bit kernel"
-    if is_kept_in_floats(node.origins):
-        return KEPT
-    if divides_by_runtime(node):
-        return DIVISOR
     real = floats(node)
-    data = real[:1] if row.quant == "weights" else real
+    data = real[:1] if row is not None and row.quant == "weights" else real
     sources = [stored(v) for v in data if v.const is None]
-    if not sources or any(s is None for s in sources):
-        return "an operand is not rounded to integers"
     dtypes = {s.dtype for s in sources if s is not None}
-    dtype = dtypes.pop()
-    if dtypes or dtype not in row.quantized:
+    dtype = min(dtypes, key=str, default=INT8)
+    found = reasons.own(node, dtype)
+    if found or row is None:
+        return found
+    if not sources or any(s is None for s in sources):
+        return f"the model does not round {_unrounded(data)} to integers"
+    if len(dtypes) > 1:
         return f"TFLite's {node.op.name} doesn't take these types"
-    if row.is_coarse(node, dtype):
-        return COARSE
-    if compares_unevenly(node):
-        return UNEVEN
+    if reasons.compares_unevenly(node):
+        return reasons.UNEVEN
     if row.quant == "weights":
         reason = weights.fault(node)
         if reason:
@@ -498,3 +466,24 @@ def why_float(node: Node) -> str:
     if picks(node):
         return "its operands and results have different scales"
     return ""
+
+
+# what only says that floats are beside an op
+EMPTY = (
+    "the model does not round",
+    "its result is used as floats",
+    "its weights have no scale",
+    reasons.KEPT,
+)
+
+
+def _unrounded(data: list[Value]) -> str:
+    names = [f"'{v.name}'" for v in data if v.const is None and stored(v) is None]
+    return " and ".join(dict.fromkeys(names)) or "its operands"
+
+
+def _beside(node: Node) -> np.dtype | None:
+    """The type of the integers beside an op of floats, None where there are none."""
+    made = [s.dtype for v in floats(node) if (s := stored(v)) is not None]
+    made += [u.output.dtype for v in node.outputs for u in v.users() if rounds(u)]
+    return next(iter(made), None)

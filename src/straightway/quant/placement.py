@@ -44,7 +44,7 @@ SIXTEEN_SHARE = 0.5
 LEAST_SAVED = 0.01
 BETWEEN = "its neighbours compute with floats, and conversions would cost more"
 ALLOWED = "the allowed loss leaves no room for its rounding"
-RELATED = "it belongs to ops that compute with floats"
+RELATED = "it scales, shifts or limits what ops on floats compute, or belongs to their node"
 ISLAND = "among floats, its integers would save less than a hundredth of the time"
 HYBRID = "among floats, it rounds its operand as it runs, and multiplies with int8 weights"
 

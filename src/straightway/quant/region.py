@@ -7,7 +7,7 @@ what is scaled by it, computes with floats.
 
 from straightway.ir import Graph, Node, Value
 from straightway.quant.edges import FLOAT32, is_op
-from straightway.quant.integer import DIVISOR, divides_by_runtime
+from straightway.quant.reasons import DIVISOR, divides_by_runtime
 from straightway.tflite.rows import ROWS
 
 ROOT = "a root needs more than eight bits"

@@ -43,9 +43,25 @@ def floats_of(source: Graph, lowered: Lowered) -> Model:
     return _Maker(source=source, lowered=lowered, assignment=NOTHING, filters=None).run()
 
 
-def rounded(source: Graph, lowered: Lowered, assignment: Assignment, filters: Filters) -> Model:
-    """The same with each value rounded as it was assigned, weights as `filters` stores them."""
-    return _Maker(source=source, lowered=lowered, assignment=assignment, filters=filters).run()
+def rounded(
+    source: Graph,
+    lowered: Lowered,
+    assignment: Assignment,
+    filters: Filters,
+    *,
+    float_inputs: bool = False,
+) -> Model:
+    """The same with each value rounded as it was assigned, weights as `filters` stores them.
+
+    Floats that ops on floats make or, with `float_inputs`, that go in are read by others as they are.
+    """
+    return _Maker(
+        source=source,
+        lowered=lowered,
+        assignment=assignment,
+        filters=filters,
+        float_inputs=float_inputs,
+    ).run()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,9 +70,11 @@ class _Maker:
     lowered: Lowered
     assignment: Assignment
     filters: Filters | None
+    float_inputs: bool = False
     graph: Graph = field(default_factory=Graph)
     env: dict[Value, Value] = field(default_factory=dict)
     others: dict[Value, Value] = field(default_factory=dict)
+    whole: dict[Value, Value] = field(default_factory=dict)
     names: dict[Value, str] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     stored: dict[tuple[Value, Scheme], Value] = field(default_factory=dict)
@@ -88,12 +106,17 @@ class _Maker:
             else:
                 self.spell(node)
         outputs = [
-            self.env[v] if v in self.env else self.plain(v) for v in self.lowered.graph.outputs
+            self.output(v) if v in self.env else self.plain(v) for v in self.lowered.graph.outputs
         ]
         self.finish(outputs)
         return Model(
             graph=self.graph, names=self.names, remarks=tuple(self.remarks), reals=self.reals
         )
+
+    def output(self, value: Value) -> Value:
+        """A value that goes out: as floats, where ops on floats make it."""
+        free = value.producer is not None and self.float_inputs and self.is_free(value)
+        return self.whole[value] if free else self.env[value]
 
     def finish(self, outputs: list[Value]) -> None:
         """Outputs under the model's names, each made by a node of its own; inputs may be outputs, too."""
@@ -123,11 +146,12 @@ class _Maker:
 
     def keep(self, maker: Node, why: str) -> None:
         """Write a node of the model as it is."""
-        given = {value: self.of_model(value) for value in reads(maker)}
+        ops = [op for op, of in self.lowered.makers.items() if of is maker]
+        real = all(op in self.assignment.floats for op in ops)
+        given = {value: self.of_model(value, real=real) for value in reads(maker)}
         inputs = [None if v is None else given[v] for v in maker.inputs]
         attrs = {name: copy_attribute(value, given) for name, value in maker.attrs.items()}
         results = [Value(self.graph.fresh(v.name), v.type) for v in maker.outputs]
-        ops = [op for op, of in self.lowered.makers.items() if of is maker]
         kept = any(map(self.assignment.is_kept, ops))
         origins = kept_in_floats(maker.origins) if kept else maker.origins
         made = Node(maker.op, inputs, results, attrs, name=maker.name, origins=origins)
@@ -153,9 +177,11 @@ class _Maker:
             v in self.assignment.schemes for v in real
         )
 
-    def of_model(self, value: Value) -> Value:
-        """What stands for a value of the model."""
+    def of_model(self, value: Value, *, real: bool) -> Value:
+        """What stands for a value of the model; `real`: for a node that computes with floats."""
         logical = self.lowered.values.get(value)
+        if real and logical in self.whole and logical is not None and self.is_free(logical):
+            return self.whole[logical]
         if logical is not None and logical in self.env:
             return self.env[logical]
         if value.const is not None:
@@ -197,8 +223,17 @@ class _Maker:
 
     def read(self, node: Node, value: Value) -> Value:
         """A value as an op reads it."""
+        if node in self.assignment.floats and self.is_free(value):
+            return self.whole[value]
         known = self.others if self.assignment.apart(node, value) else self.env
         return known[value]
+
+    def is_free(self, value: Value) -> bool:
+        """Whether floats are there before they are rounded."""
+        maker = value.producer
+        if maker is None:
+            return self.float_inputs
+        return maker in self.assignment.floats
 
     def is_hybrid(self, node: Node) -> bool:
         """Whether an op multiplies int8 weights with what it rounds as it runs."""
@@ -290,7 +325,7 @@ class _Maker:
 
     def round(self, value: Value, made: Value) -> Value:
         """QuantizeLinear and DequantizeLinear after a value, by the scheme that it was assigned."""
-        whole = made
+        self.whole[value] = whole = made
         for schemes in (self.assignment.schemes, self.assignment.anew):
             scheme = schemes.get(value)
             if scheme is not None:
