@@ -175,7 +175,7 @@ def _lowered_apart(model: Path, request: Request) -> Lowered | None:
         try:
             source = read(model, replace(request.fixed, shapes={**given, **shapes}))
             preparation.before(source)
-            return lower_graph(source, delegate=request.form.delegate)
+            return lower_graph(source, delegate=request.form.delegate, modulo=request.form.modulo)
         except (Unsupported, InvalidModel):
             continue
     return None

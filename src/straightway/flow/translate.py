@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from straightway.domains.borders import narrow
 from straightway.domains.dynamic import unify
 from straightway.domains.layout import Layout, lay_out
@@ -26,6 +28,7 @@ from straightway.targets.engine import Engine
 from straightway.targets.target import Target
 from straightway.tflite.write import Written, write
 
+INT32 = np.dtype(np.int32)
 # What Python raises where a graph is not as its readers expect; Bug, where a check of ours says so.
 UNFORESEEN = (
     ArithmeticError,
@@ -53,6 +56,12 @@ class Form:
     engine: Engine | None = None
     accelerated: bool = False
     device: str = ""
+
+    @property
+    def modulo(self) -> bool:
+        """Whether the engine has FLOOR_MOD of whole numbers."""
+        kernel = None if self.engine is None else self.engine.kernels.get("FLOOR_MOD")
+        return self.engine is None or (kernel is not None and INT32 in kernel.types)
 
 
 PLAIN = Form()
@@ -346,7 +355,7 @@ def _lowered(source: Graph, form: Form) -> Lowered:
     oversized = limits.oversized(source)
     if oversized:  # a lowering may make constants of these shapes
         raise refused(source, oversized)
-    lowered = lower_graph(source, delegate=form.delegate)
+    lowered = lower_graph(source, delegate=form.delegate, modulo=form.modulo)
     refusals = [*lowered.refusals, *limits.foreign(source)]
     if refusals:
         raise refused(source, refusals)

@@ -54,6 +54,8 @@ class Builder:
         self.keeps = False
         # whether XNNPACK's delegate is to run the ops, where there are equal spellings
         self.delegate = True
+        # whether the engine has FLOOR_MOD of whole numbers
+        self.modulo = True
         self.node = ""
         self.derivations: dict[tuple[Value, Hashable], Value] = {}
         self.remarks: list[Remark] = []

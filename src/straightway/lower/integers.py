@@ -222,6 +222,6 @@ def non_negative(g: Builder, indices: Value, size: int) -> Value:
 
 def wrapped(g: Builder, indices: Value, sizes: np.ndarray) -> Value:
     """Map [-size, size) to [0, size): by one FLOOR_MOD, which engines of microcontrollers lack."""
-    if g.delegate:
+    if g.modulo:
         return g.FLOOR_MOD(indices, sizes)
     return g.ADD(indices, g.MUL(g.cast(g.LESS(indices, 0), indices.dtype), sizes))

@@ -39,13 +39,16 @@ class Lowered:
     refused: tuple[Node, ...] = ()
 
 
-def lower_graph(source: Graph, *, any_size: bool = False, delegate: bool = True) -> Lowered:
+def lower_graph(
+    source: Graph, *, any_size: bool = False, delegate: bool = True, modulo: bool = True
+) -> Lowered:
     """Lower every node. Nothing is raised for a refused node: see `refusals`.
 
     With `any_size`, only to ops that hold at other sizes of all dimensions, else of those that the
     graph has as open. With `delegate`, to those among equal spellings that XNNPACK's delegate runs.
+    `modulo`: the engine has FLOOR_MOD of whole numbers.
     """
-    return _Lowerer(source, any_size=any_size, delegate=delegate).run()
+    return _Lowerer(source, any_size=any_size, delegate=delegate, modulo=modulo).run()
 
 
 ALL_DIMENSIONS = frozenset(range(MOST_DIMENSIONS))
@@ -54,12 +57,13 @@ ALL_DIMENSIONS = frozenset(range(MOST_DIMENSIONS))
 class _Lowerer:
     """The state of one lowering."""
 
-    def __init__(self, source: Graph, *, any_size: bool, delegate: bool) -> None:
+    def __init__(self, source: Graph, *, any_size: bool, delegate: bool, modulo: bool) -> None:
         self.source = source
         self.any_size = any_size
         self.target = Graph(name=source.name)
         self.builder = _Builder(self)
         self.builder.delegate = delegate
+        self.builder.modulo = modulo
         self.env: dict[Value, Value] = {}
         self.lost: set[Value] = set()
         self.named: set[Value] = set()
@@ -226,6 +230,7 @@ class _Builder(Builder):
             copy,
             any_size=self.lowerer.any_size or bool(self.lowerer.source.open_dims),
             delegate=self.delegate,
+            modulo=self.modulo,
         )
         if found.refusals:
             raise Unsupported(f"the graph '{graph.name}' inside can't be lowered", found.refusals)

@@ -198,8 +198,8 @@ class _Assigner:
     def run(self) -> Assignment:
         """Find groups, then one scheme for each."""
         kernels = self.kernels()
-        floats = {node: why for node in self.graph.nodes if (why := self.reason(node))}
-        floats |= region.normalizers(self.graph)
+        floats = region.normalizers(self.graph)
+        floats |= {node: why for node in self.graph.nodes if (why := self.reason(node))}
         floats |= self.whole(floats)
         for node in kernels.wide:
             floats.pop(node, None)
