@@ -173,6 +173,15 @@ def test_what_no_size_lets_convert_is_refused_by_its_node(tmp_path):
     assert "--dim" not in str(found.value)
 
 
+def test_no_size_is_told_where_none_makes_a_valid_model(tmp_path):
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": ["N", 4]}, ["y"], {"w": floats(5, 2)})
+    with pytest.raises(straightway.Unsupported, match="no size that was tried") as found:
+        straightway.convert(path)
+    assert "Incompatible dimensions" in str(found.value)
+    assert "--dim" not in str(found.value)
+
+
 def test_sizes_that_are_given_are_fixed_and_the_others_stay_open(tmp_path):
     done = straightway.convert(token_model(tmp_path / "tokens.onnx"), dims={"T": 6})
     (detail,) = Interpreter(model_content=done.data).get_input_details()
@@ -286,6 +295,25 @@ def test_windows_hold_at_any_size(tmp_path, node):
     done = straightway.convert(path)
     sizes = ((1, 6, 7), (2, 7, 6), (3, 8, 13), (1, 5, 5), (2, 9, 10))
     assert_equal_at(path, done.data, *({"x": floats(n, 3, h, w)} for n, h, w in sizes))
+
+
+@pytest.mark.parametrize(
+    ("pad", "stride", "dilation"), [(1, 1, 1), (0, 2, 1), (1, 2, 1), (1, 3, 2), (2, 1, 2)]
+)
+def test_volumes_hold_at_any_size(tmp_path, pad, stride, dilation):
+    node = helper.make_node(
+        "Conv",
+        ["x", "w"],
+        ["y"],
+        pads=[pad, 0, pad, pad, 1, pad],
+        strides=[stride] * 3,
+        dilations=[dilation, 1, 1],
+    )
+    constants = {"w": floats(4, 2, 3, 2, 3)}
+    path = save(tmp_path / "m.onnx", [node], {"x": ["N", 2, "D", "H", "W"]}, ["y"], constants)
+    done = straightway.convert(path)
+    sizes = ((1, 6, 7, 5), (2, 7, 6, 8), (3, 8, 13, 6), (1, 5, 5, 5), (2, 9, 10, 7))
+    assert_equal_at(path, done.data, *({"x": floats(n, 2, d, h, w)} for n, d, h, w in sizes))
 
 
 def test_strides_beyond_the_kernel_hold_at_fixed_sizes_only(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from flatbuffers import Builder
 from onnx import helper
-from open_models import floats, save
+from open_models import assert_equal_at, floats, save
 
 import straightway
 from straightway.flow.open import Options, translate_open
@@ -269,9 +269,9 @@ def test_places_along_a_fixed_dimension_leave_the_others_open(tmp_path):
     assert straightway.convert(path).verification.equal
 
 
-def resized(path, **attrs):
+def resized(path, size=24, **attrs):
     nodes = [helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], **attrs)]
-    sizes = {"sizes": np.array([1, 3, 24, 24])}
+    sizes = {"sizes": np.array([1, 3, size, size])}
     return save(path, nodes, {"x": [1, 3, "H", "W"]}, ["y"], sizes)
 
 
@@ -280,7 +280,16 @@ def test_any_size_becomes_one_by_interpolation(tmp_path):
     assert done.sizes == {"H": 224, "W": 224}
 
 
-def test_neighbours_that_tflite_rounds_otherwise_at_some_size_are_refused(tmp_path):
-    """Half-way between two, ONNX takes the first, TFLite the second."""
+@pytest.mark.parametrize("size", [24, 64, 224])
+def test_neighbours_that_tflite_rounds_otherwise_at_some_size_are_refused(size, tmp_path):
+    """Half-way between two, ONNX takes the first, TFLite the second: of 64, at 128 first."""
     with pytest.raises(straightway.Unsupported, match="can't stay open"):
-        straightway.convert(resized(tmp_path / "m.onnx", mode="nearest"))
+        straightway.convert(resized(tmp_path / "m.onnx", size, mode="nearest"))
+
+
+def test_neighbours_that_tflite_rounds_alike_at_any_size_become_one(tmp_path):
+    attrs = {"nearest_mode": "round_prefer_ceil", "coordinate_transformation_mode": "align_corners"}
+    path = resized(tmp_path / "m.onnx", mode="nearest", **attrs)
+    done = straightway.convert(path)
+    sizes = ((7, 300), (24, 25), (1, 47))
+    assert_equal_at(path, done.data, *({"x": floats(1, 3, h, w)} for h, w in sizes))

@@ -144,7 +144,7 @@ class _Unifier:
         return self.writer.op("BROADCAST_TO", [constant, sizes], arrays[0].shape, {}, shrunk.dtype)
 
     def new_shape(self, nodes: Nodes, sizes: list[Sample]) -> Value:
-        """The shape that a RESHAPE gives: −1 where that says it, else computed."""
+        """The shape that a RESHAPE gives: computed, but −1 for one that nothing else explains."""
         first = nodes[0]
         differing = [k for k, size in enumerate(sizes) if len(set(size)) > 1]
         if len(differing) == 1:
@@ -152,7 +152,13 @@ class _Unifier:
             first.attrs["newShape"] = np.array(fixed, np.int32)
             return edit.constant(self.first, np.array(fixed, np.int32), "shape")
         first.attrs.pop("newShape", None)
-        return self.writer.vector(self.computed(nodes, sizes))
+        found = [self.explained(nodes, size) for size in sizes]
+        if found.count(None) == 1:  # the elements that are left
+            found = [size or Size(offset=-1) for size in found]
+        known = [size for size in found if size is not None]
+        return self.writer.vector(
+            known if len(known) == len(found) else self.computed(nodes, sizes)
+        )
 
     def computed(self, nodes: Nodes, sizes: Sequence[Sample]) -> list[Size]:
         """How each of these follows from open dimensions."""

@@ -27,6 +27,8 @@ def refused(path: Path, declared: Graph, symbols: Symbols, reason: Exception) ->
     remedy = _remedy(declared, symbols)
     if isinstance(remedy, Unsupported):
         return remedy
+    if not remedy:
+        return Unsupported(f"{path}: no size that was tried makes a valid model of it: {reason}")
     opened = [value for value in declared.inputs if not value.known_type.is_static]
     texts = [f"has symbolic dimensions {shown(value.known_type.shape)}" for value in opened]
     named = ", ".join(f"'{v.name}' {text}" for v, text in zip(opened, texts, strict=True))
@@ -40,7 +42,7 @@ def refused(path: Path, declared: Graph, symbols: Symbols, reason: Exception) ->
 
 
 def _remedy(declared: Graph, symbols: Symbols) -> str | Unsupported:
-    """What to type; or the refusal, where no size makes the model convert."""
+    """What to type; or the refusal, where no size makes the model convert; "" where it has none."""
     refusal: Unsupported | None = None
     for samples in ladders(symbols):
         sizes = checked(symbols, samples)
@@ -55,17 +57,19 @@ def _remedy(declared: Graph, symbols: Symbols) -> str | Unsupported:
             return _line(declared, symbols, samples, sizes)
     shapes = fitting(declared)
     sizes = {symbol: shapes[uses[0][0]][uses[0][1]] for symbol, uses in symbols.items()}
-    if refusal is not None and not _converts(declared, symbols, sizes):
-        return refusal
+    failure = _failure(declared, symbols, sizes)
+    if failure is not None:
+        return refusal or (failure if isinstance(failure, Unsupported) else "")
     return f"sizes that the model takes: {_by_name(declared, symbols, sizes)}"
 
 
-def _converts(declared: Graph, symbols: Symbols, sizes: Sizes) -> bool:
+def _failure(declared: Graph, symbols: Symbols, sizes: Sizes) -> Exception | None:
+    """What stands against these sizes."""
     try:
         translate(at(declared, symbols, sizes))
-    except CONTRADICTIONS:
-        return False
-    return True
+    except CONTRADICTIONS as error:
+        return error
+    return None
 
 
 def _line(declared: Graph, symbols: Symbols, samples: Sequence[Sizes], sizes: Sizes) -> str:

@@ -87,7 +87,7 @@ def blank(g: Builder, kind: TensorType) -> Value:
     if not kind.is_static:
         raise NotYet(
             f"a result has as many rows as there are turns, which must be known; it is {kind}",
-            remedy="fix the sizes on which the number of turns depends",
+            remedy="let the number of turns be a constant of the model, or declare the result's shape",
         )
     return g.const(np.zeros(kind.dims), kind.dtype)
 

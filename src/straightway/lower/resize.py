@@ -33,8 +33,9 @@ from straightway.lower.selection import take
 SAME_WEIGHT = 1e-4
 # An operand that is not given.
 NOTHING = np.zeros(0, np.float32).view(Const)
-# An open dimension that becomes a given size: of how many the rounding is tried.
-MOST_SIZES = 100
+# An open dimension that becomes a given size: of how many the rounding is tried. Neighbours differ at
+# few sizes, where a coordinate lies at a half.
+MOST_SIZES = {"linear": 100, "nearest": 4096}
 Stretches = tuple[Stretch, ...]
 
 
@@ -383,7 +384,9 @@ def by_tflite(
         one = axes[dim]
         others = (
             replace(one, size=size, scale=one.out / size)
-            for size in (range(1, MOST_SIZES) if one.is_given and dim in g.open_dims else ())
+            for size in (
+                range(1, MOST_SIZES[how.mode]) if one.is_given and dim in g.open_dims else ()
+            )
         )
         return all(test(centers, how, axis) for axis in (one, *others))
 

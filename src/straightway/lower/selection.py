@@ -90,8 +90,10 @@ def _common_step(positions: Sequence[int]) -> int | None:
     return steps.pop() if len(steps) == 1 and 0 not in steps else None
 
 
-def every(g: Builder, x: Value, axis: int, places: range) -> Value:
+def every(g: Builder, x: Value, axis: int, places: range, unread: int | None = None) -> Value:
     """Pick positions that are a positive step apart.
+
+    `unread`: at every size, all are picked but those among so many elements at the end.
 
     XNNPACK's delegate takes no stride: there the axis is split in groups of one step, and one place
     of each group is kept.
@@ -100,7 +102,7 @@ def every(g: Builder, x: Value, axis: int, places: range) -> Value:
     if step == 1 or count == 1:
         return part(g, x, axis, places.start, count)
     if g.open_dims:  # how many are left over depends on the size
-        return _strided(g, x, axis, places)
+        return _strided(g, x, axis, places, unread)
     offset = max(places.start + count * step - x.shape[axis], 0)  # so that the last group is whole
     if x.dtype != FLOAT32 or offset > min(places.start, step - 1) or x.rank >= MOST_DELEGATED_RANK:
         return _strided(g, x, axis, places)
@@ -111,10 +113,11 @@ def every(g: Builder, x: Value, axis: int, places: range) -> Value:
     return g.reshape(kept, (*shape[:axis], count, *shape[axis + 1 :]))
 
 
-def _strided(g: Builder, x: Value, axis: int, places: range) -> Value:
+def _strided(g: Builder, x: Value, axis: int, places: range, unread: int | None = None) -> Value:
     """STRIDED_SLICE of the axis alone, what is outside and inside it as one dimension each."""
     last = places[-1] + 1
     end = x.shape[axis] if last - 1 + places.step >= x.shape[axis] else last
+    end = end if unread is None else x.shape[axis] - unread
     if g.open_dims and x.rank <= MOST_STRIDED_RANK:
         whole = range(x.rank)
         return g.STRIDED_SLICE(

@@ -159,6 +159,10 @@ class Span:
         start = tap * self.dilation
         return range(start, start + self.out * self.stride, self.stride)
 
+    def behind(self, tap: int) -> int:
+        """Elements at the end that windows which fit never read by this tap."""
+        return self.extent - 1 - tap * self.dilation
+
     def counts(self, before: int, after: int) -> np.ndarray:
         """Elements of each window that lie on the input or on so much padding around it."""
         starts = np.arange(self.out) * self.stride - self.before
@@ -200,12 +204,17 @@ def own_padding(g: Builder, spans: Spans) -> str | None:
 
 def padded_as_declared(g: Builder, x: Value, spans: Spans, fill: float) -> Value:
     """Pad by what the model says, whatever the size: VALID leaves unread what the rest is."""
+    check_declared(g, spans)
+    pairs = [(s.before, s.after) for s in spans]
+    return g.pad(x, [(0, 0), (0, 0), *pairs], fill)
+
+
+def check_declared(g: Builder, spans: Spans) -> None:
+    """Refuse padding, or a number of windows, that another size changes."""
     if any(s.auto_pad.startswith("SAME") and s.stride > 1 for s in spans):
         g.need_fixed_size(f"{spans[0].auto_pad} padding")
     if any(s.lacking > s.after or s.lacking <= s.after - s.stride for s in spans):
         g.need_fixed_size("the number of windows")
-    pairs = [(s.before, s.after) for s in spans]
-    return g.pad(x, [(0, 0), (0, 0), *pairs], fill)
 
 
 def steps(spans: Spans) -> dict[str, tuple[int, ...]]:
@@ -369,10 +378,13 @@ def depth_taps(g: Builder, x: Value, depth: Span, groups: int) -> Value:
     """
     n, channels, _, *sizes = x.shape
     lead = (n * depth.out, channels, *sizes)
-    x = g.pad(x, [(0, 0), (0, 0), (depth.before, max(depth.lacking, 0)), (0, 0), (0, 0)])
+    if is_open(g):
+        check_declared(g, (depth,))
+    after = depth.after if is_open(g) else max(depth.lacking, 0)
+    x = g.pad(x, [(0, 0), (0, 0), (depth.before, after), (0, 0), (0, 0)])
     taps = []
     for tap in range(depth.kernel):
-        y = every(g, x, 2, depth.places(tap))
+        y = every(g, x, 2, depth.places(tap), depth.behind(tap) if is_open(g) else None)
         y = g.reshape(g.transpose(y, (0, 2, 1, 3, 4)), lead)
         taps.append(g.reshape(y, (lead[0], groups, channels // groups, *sizes)))
     joined = join(g, taps, 2)
