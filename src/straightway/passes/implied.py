@@ -160,8 +160,9 @@ def scales(node: Node) -> list[tuple[Value, np.ndarray]]:
 
 def limits(node: Node) -> list[tuple[Value, np.ndarray]]:
     """Sizes that come at run time and tell only one factor for all axes, and such as give the result's."""
-    value = operand(node, "sizes") if is_onnx(node, "Resize") else None
-    x, kind = node.inputs[0] if node.inputs else None, node.outputs[0].type
+    if not is_onnx(node, "Resize"):
+        return []
+    x, value, kind = node.inputs[0], operand(node, "sizes"), node.outputs[0].type
     if value is None or value.const is not None or x is None or x.type is None or kind is None:
         return []
     policy = str(argument(node, "keep_aspect_ratio_policy", "stretch"))
@@ -179,8 +180,9 @@ def limits(node: Node) -> list[tuple[Value, np.ndarray]]:
 
 def columns(node: Node) -> list[tuple[Value, np.ndarray]]:
     """A block's shape that comes at run time, and one that gives so many blocks: others may, too."""
-    block = operand(node, "block_shape") if is_onnx(node, "Col2Im") else None
-    x, kind = node.inputs[0] if node.inputs else None, node.outputs[0].type
+    if not is_onnx(node, "Col2Im"):
+        return []
+    x, block, kind = node.inputs[0], operand(node, "block_shape"), node.outputs[0].type
     if block is None or block.const is not None or x is None or x.type is None or kind is None:
         return []
     if not (x.type.is_static and kind.is_static):
