@@ -6,7 +6,7 @@ from straightway.errors import InvalidModel
 from straightway.ir import Node, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Ints, case, lower, need, run
-from straightway.lower.scores import TRANSFORMS, need_finite, transformed
+from straightway.lower.scores import LABELS, TRANSFORMS, need_finite, transformed
 
 DOMAIN = "ai.onnx.ml"
 Floats = tuple[float, ...]
@@ -66,8 +66,9 @@ def linear_regressor(
     needs=[
         need(
             lambda classlabels_strings, node: not (classlabels_strings and node.outputs[0].uses),
-            "labels must be whole numbers; got {classlabels_strings}",
-            remedy="export with whole numbers for labels, or drop the output of labels",
+            "labels must be whole numbers, since LiteRT hands over no texts; got "
+            "{classlabels_strings}",
+            remedy=LABELS,
             possible=True,
         ),
         need(

@@ -151,6 +151,8 @@ class _Lowerer:
             if value.uses and unknown and not node.graphs():  # those say what makes it so
                 if value.type is None:
                     result_types(node, refuse=True)
+                elif value.type.dtype == object:  # texts have a reason of their own
+                    check(lowering.needs, arguments)
                 raise NotYet(
                     f"the type of result '{value.name}' is not known: {value.type}",
                     remedy="declare it in the model, or let what it depends on be constant",

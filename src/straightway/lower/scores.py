@@ -12,6 +12,10 @@ from straightway.lower.builder import Builder
 from straightway.lower.softmax import soft
 
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
+LABELS = (
+    "export with whole numbers for labels (scikit-learn: fit on LabelEncoder's), or drop the output of "
+    "labels and name them by the scores"
+)
 # Smaller scores count as zeros (ml_common.h: ComputeSoftmaxZero).
 ZERO = 1e-7
 # Winitzki's approximation of the inverse of the error function (ml_common.h: ErfInv).

@@ -13,8 +13,9 @@ from straightway.errors import InvalidModel
 from straightway.ir import Node, Value
 from straightway.lower.activation import sigmoid
 from straightway.lower.builder import Builder
+from straightway.lower.coupling import coupled
 from straightway.lower.declare import ABSENT, Ints, case, lower, need, run
-from straightway.lower.scores import TRANSFORMS, need_finite, transformed
+from straightway.lower.scores import LABELS, TRANSFORMS, need_finite, transformed
 
 DOMAIN = "ai.onnx.ml"
 Floats = tuple[float, ...]
@@ -205,6 +206,32 @@ class Labels:
         return g.GATHER(g.const(np.array(self.classlabels_ints, np.int64)), place, axis=0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sigmoids:
+    """What makes a probability of each pair's score, by Platt; without them scores stay what they are."""
+
+    prob_a: Floats = ()
+    prob_b: Floats = ()
+
+    @property
+    def given(self) -> bool:
+        """Whether there are any."""
+        return bool(self.prob_a or self.prob_b)
+
+    def of_classes(self, g: Builder, scores: Value, labels: Labels) -> Value:
+        """Scores of pairs as probabilities of classes: [N, classes]."""
+        pairs = labels.pairs
+        if not len(self.prob_a) == len(self.prob_b) == len(pairs):
+            raise InvalidModel(
+                f"prob_a and prob_b have {len(pairs)} numbers each; got {len(self.prob_a)} and "
+                f"{len(self.prob_b)}"
+            )
+        need_finite("prob_a and prob_b", (*self.prob_a, *self.prob_b))
+        scaled = g.MUL(scores, g.const(self.prob_a, np.float32))
+        second = g.LOGISTIC(g.ADD(scaled, g.const(self.prob_b, np.float32)))
+        return coupled(g, g.SUB(1.0, second), pairs, labels.count)
+
+
 TWO: Attributes = {"classlabels_ints": (3, 7), "vectors_per_class": (3, 1)}
 THREE: Attributes = {"classlabels_ints": (3, 7, 5), "vectors_per_class": (1, 2, 1)}
 VECTOR_MACHINE: Attributes = {
@@ -215,6 +242,8 @@ VECTOR_MACHINE: Attributes = {
 }
 FEW: Attributes = {"coefficients": WEIGHTS[:4], "rho": (0.125,)}
 MANY: Attributes = {"coefficients": WEIGHTS, "rho": (0.125, -0.25, 0.5)}
+LIKELY: Attributes = {"prob_a": (-2.0,), "prob_b": (0.25,)}
+EACH_LIKELY: Attributes = {"prob_a": (-2.0, -1.0, -3.0), "prob_b": (0.25, -0.5, 0.125)}
 PLAIN: Attributes = {"x": X, "outputs": 2, "kernel_params": PARAMS, "rho": (0.125,)}
 
 
@@ -225,19 +254,14 @@ PLAIN: Attributes = {"x": X, "outputs": 2, "kernel_params": PARAMS, "rho": (0.12
         KERNEL,
         need(
             lambda labels, node: not (labels.classlabels_strings and node.outputs[0].uses),
-            "labels must be whole numbers; got {labels.classlabels_strings}",
-            remedy="export with whole numbers for labels, or drop the output of labels",
+            "labels must be whole numbers, since LiteRT hands over no texts; got "
+            "{labels.classlabels_strings}",
+            remedy=LABELS,
             possible=True,
         ),
         need(
             lambda labels: labels.count > 1,
             "there must be two or more classes; got {labels.count}",
-            possible=True,
-        ),
-        need(
-            lambda prob_a, prob_b: not prob_a and not prob_b,
-            "there must be no probabilities, which an iteration for each sample finds; got {prob_a}",
-            remedy="export without them (scikit-learn: SVC(probability=False)), and use labels or scores",
             possible=True,
         ),
         need(
@@ -255,6 +279,12 @@ PLAIN: Attributes = {"x": X, "outputs": 2, "kernel_params": PARAMS, "rho": (0.12
             if name not in ("NONE", "PROBIT")
             for classes in ({**TWO, **FEW}, {**THREE, **MANY})
         ),
+        *(
+            case(**VECTOR_MACHINE, **classes, kernel_type="RBF", post_transform=name)
+            for name in TRANSFORMS
+            if name != "PROBIT"
+            for classes in ({**TWO, **FEW, **LIKELY}, {**THREE, **MANY, **EACH_LIKELY})
+        ),
         case(**PLAIN, coefficients=WEIGHTS[:4], classlabels_ints=(3, 7)),
         case(**PLAIN, coefficients=(0.5, 0.25, 0.0, 1.0), classlabels_ints=(3, 7)),
         case(
@@ -263,7 +293,6 @@ PLAIN: Attributes = {"x": X, "outputs": 2, "kernel_params": PARAMS, "rho": (0.12
     ],
     refuses=[
         case(**VECTOR_MACHINE, **TWO, **FEW, kernel_type="COSINE"),
-        case(**VECTOR_MACHINE, **TWO, **FEW, prob_a=(-1.0,), prob_b=(0.0,)),
         case(**VECTOR_MACHINE, **TWO, **FEW, post_transform="PROBIT"),
         case(**PLAIN, coefficients=WEIGHTS[:4], classlabels_strings=["a", "b"]),
         case(**PLAIN, coefficients=WEIGHTS[:2], classlabels_ints=(3,)),
@@ -276,8 +305,7 @@ def svm_classifier(
     *,
     machine: Machine,
     labels: Labels,
-    prob_a: Floats = (),
-    prob_b: Floats = (),
+    sigmoids: Sigmoids,
     post_transform: str = "NONE",
     node: Node,
 ) -> list[Value | None]:
@@ -287,7 +315,7 @@ def svm_classifier(
     if not vectors:
         machine.checked(x, labels.count, 0)
         scores = machine.linear(g, x, labels.count)
-        place = _of_greatest(g, scores, machine) if labelled else None
+        place = _of_greatest(g, scores, machine, sigmoids) if labelled else None
         scores = transformed(g, scores, post_transform)
     else:
         if len(labels.vectors_per_class) != labels.count or len(machine.rho) != len(labels.pairs):
@@ -300,8 +328,11 @@ def svm_classifier(
         rows = labels.rows(machine.rows(labels.count - 1))
         scores = product(g, near, rows, np.array(machine.rho))
         place = _voted(g, labels.votes(g, scores)) if labelled else None
-        scores = _of_pair(g, scores, post_transform) if labels.count == 2 else scores
-        scores = scores if labels.count == 2 else transformed(g, scores, post_transform)
+        if labels.count == 2 and not sigmoids.given:
+            scores = _of_pair(g, scores, post_transform)
+        else:
+            scores = sigmoids.of_classes(g, scores, labels) if sigmoids.given else scores
+            scores = transformed(g, scores, post_transform)
     label = None if place is None else labels.chosen(g, place)
     return [label, scores][: len(node.outputs)]
 
@@ -310,10 +341,10 @@ def _voted(g: Builder, votes: Value) -> Value:
     return g.ARG_MAX(votes, axis=1, output_type="INT32")
 
 
-def _of_greatest(g: Builder, scores: Value, machine: Machine) -> Value:
+def _of_greatest(g: Builder, scores: Value, machine: Machine, sigmoids: Sigmoids) -> Value:
     """The place of the greatest score; of two classes the second wherever that is over a limit."""
     place = g.ARG_MAX(scores, axis=1, output_type="INT32")
-    if scores.shape[1] != 2:
+    if scores.shape[1] != 2 or sigmoids.given:
         return place
     most = g.REDUCE_MAX(scores, axes=(1,), keep_dims=False)
     if all(number >= 0 for number in machine.coefficients):

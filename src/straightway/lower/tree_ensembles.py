@@ -15,7 +15,7 @@ from straightway.lower.activation import sigmoid
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Case, case, lower, need, run
 from straightway.lower.integers import INT32
-from straightway.lower.scores import TRANSFORMS, need_finite, probit, transformed
+from straightway.lower.scores import LABELS, TRANSFORMS, need_finite, probit, transformed
 from straightway.lower.tree_nodes import Ensemble, Floats, Ints, Nodes, Weights, one_of
 from straightway.lower.trees import FLOAT, Forest
 
@@ -255,8 +255,9 @@ class Classes:
     needs=[
         need(
             lambda classes, node: not (classes.classlabels_strings and node.outputs[0].uses),
-            "labels must be whole numbers; got {classes.classlabels_strings}",
-            remedy="export with whole numbers for labels, or drop the output of labels",
+            "labels must be whole numbers, since LiteRT hands over no texts; got "
+            "{classes.classlabels_strings}",
+            remedy=LABELS,
             possible=True,
         ),
         need(
