@@ -293,3 +293,18 @@ def test_neighbours_that_tflite_rounds_alike_at_any_size_become_one(tmp_path):
     done = straightway.convert(path)
     sizes = ((7, 300), (24, 25), (1, 47))
     assert_equal_at(path, done.data, *({"x": floats(1, 3, h, w)} for h, w in sizes))
+        straightway.convert(resized(tmp_path / "m.onnx", mode="nearest"))
+
+
+def test_a_dimension_that_is_named_after_another_follows_from_it(tmp_path):
+    """The mask of attention to all keys, those of earlier runs and the new one."""
+    nodes = [
+        helper.make_node("Concat", ["past", "new"], ["keys"], axis=0),
+        helper.make_node("Mul", ["keys", "mask"], ["y"]),
+    ]
+    inputs = {"past": ["past", 3], "new": [1, 3], "mask": ["past + 1", 1]}
+    path = save(tmp_path / "m.onnx", nodes, inputs, ["y"], {})
+    done = straightway.convert(path)
+    assert done.verification.equal
+    assert done.sizes["past + 1"] == done.sizes["past"] + 1
+    assert straightway.convert(path, dims={"past": 6}).verification.equal

@@ -8,6 +8,7 @@ from straightway.domains.sizes import POINTS, are_independent
 from straightway.errors import Bug, InvalidModel, NotYet, Unsupported
 from straightway.flow import counted
 from straightway.flow.translate import PLAIN, Form, Translation, joined
+from straightway.ingest.derived import with_derived
 from straightway.ingest.shapes import open_dims
 from straightway.ir import Graph, Node
 from straightway.lower.results import result_types
@@ -118,7 +119,8 @@ def checked(symbols: Symbols, samples: Sequence[Sizes]) -> dict[str, int]:
 
 
 def filled(declared: Graph, symbols: Symbols, sizes: Sizes) -> Shapes:
-    """The inputs' shapes with sizes put in."""
+    """The inputs' shapes with sizes put in; what is named after others follows from those."""
+    sizes = with_derived(symbols, sizes)
     found = {value.name: list(value.known_type.shape) for value in declared.inputs}
     for symbol, uses in symbols.items():
         for name, dim in uses:

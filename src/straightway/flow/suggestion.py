@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from straightway.ingest.derived import with_derived
 from straightway.ingest.shapes import open_dims
 from straightway.ir import Graph, TensorType
 
@@ -107,8 +108,9 @@ def filled(
     sizes: Mapping[str, int],
 ) -> Shapes:
     """The inputs' shapes with sizes for symbols put in, 1 for those that have none."""
+    sizes = with_derived(symbols, {s: sizes.get(s, 1) for s in symbols})
     found = {v.name: list(v.known_type.shape) for v in declared.inputs}
     for symbol, uses in symbols.items():
         for name, dim in uses:
-            found[name][dim] = sizes.get(symbol, 1)
+            found[name][dim] = sizes[symbol]
     return {name: tuple(int(d) for d in shape) for name, shape in found.items()}

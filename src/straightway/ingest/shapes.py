@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from straightway.errors import InvalidRequest, Unsupported
+from straightway.ingest.derived import with_derived
 from straightway.ir import Graph, TensorType, Value
 from straightway.remark import Remark
 
@@ -84,6 +85,7 @@ def fix(graph: Graph, unranked: Mapping[str, np.dtype], request: ShapeRequest, p
     open (all named, with the line to type) and for inputs that no memory holds.
     """
     _check_names(graph, request)
+    request = replace(request, dims=with_derived(open_dims(graph), request.dims) | request.dims)
     for value in graph.inputs:
         _fix_input(value, unranked.get(value.name), request)
     unknown = [v for v in graph.inputs if v.type is None]
