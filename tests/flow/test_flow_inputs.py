@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_io.small_models import model, node, save, tensor, tokens, weights
 from straightway.errors import InvalidRequest
-from straightway.flow.inputs import index_limit, load_inputs, make_inputs
+from straightway.flow.inputs import index_limit, load_inputs, make_inputs, pinned_inputs
 from straightway.ingest.onnx import ingest
 
 I64, I32, BOOL = TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
@@ -218,3 +218,23 @@ def test_words_segments_and_positions_have_tables_of_their_own(tmp_path):
     proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     found = {value.name: index_limit(value) for value in graph_of(proto, tmp_path).inputs}
     assert found == {"ids": 30, "kinds": 2, "places": 7}
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "number", "shape"),
+    [
+        ("Resize", ["x", "", "made"], np.ones(4, np.float32), (2, 2, 2, 2)),
+        ("Slice", ["x", "made", "made"], np.ones(4, np.int64), (2, 2, 2, 2)),
+        ("Pad", ["x", "made"], np.ones(8, np.int64), (2, 2, 2, 2)),
+        ("STFT", ["x", "made", "", "made"], np.array(4), (2, 4, 3, 2)),
+    ],
+)
+def test_numbers_of_a_constant_node_are_no_inputs(name, operands, number, shape, tmp_path):
+    """Before the graph is prepared they are no constants of it yet, and have no type."""
+    nodes = [
+        node("Constant", [], ["made"], value=numpy_helper.from_array(number)),
+        node(name, operands, ["y"]),
+    ]
+    given = tensor("x", (2, 16, 1) if name == "STFT" else shape)
+    graph = graph_of(model(nodes, [given], [tensor("y", shape)], {}), tmp_path)
+    assert not pinned_inputs(graph)

@@ -39,6 +39,7 @@ def check(tmp_path, nodes, inputs, constants, *sizes, outputs=("y",)):
     return done
 
 
+SQUARES = ({"N": 1, "T": 5, "S": 5}, {"N": 2, "T": 9, "S": 4})
 TWO = ({"N": 1, "T": 1}, {"N": 4, "T": 17}, {"N": 2, "T": 30})
 
 
@@ -338,3 +339,9 @@ def test_numbers_as_far_apart_as_rows_are_long(tmp_path):
         make_node("Add", ["x", "column"], ["y"]),
     ]
     check(tmp_path, nodes, {"x": ["N", "T"]}, {}, *TWO)
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+def test_a_triangle_of_open_size(upper, tmp_path):
+    nodes = [make_node("Trilu", ["x", "shift"], ["y"], upper=upper)]
+    check(tmp_path, nodes, {"x": ["N", "T", "S"]}, {"shift": np.array(1)}, *SQUARES)

@@ -293,7 +293,6 @@ def test_neighbours_that_tflite_rounds_alike_at_any_size_become_one(tmp_path):
     done = straightway.convert(path)
     sizes = ((7, 300), (24, 25), (1, 47))
     assert_equal_at(path, done.data, *({"x": floats(1, 3, h, w)} for h, w in sizes))
-        straightway.convert(resized(tmp_path / "m.onnx", mode="nearest"))
 
 
 def test_a_dimension_that_is_named_after_another_follows_from_it(tmp_path):

@@ -85,7 +85,9 @@ def fix(graph: Graph, unranked: Mapping[str, np.dtype], request: ShapeRequest, p
     open (all named, with the line to type) and for inputs that no memory holds.
     """
     _check_names(graph, request)
-    request = replace(request, dims=with_derived(open_dims(graph), request.dims) | request.dims)
+    request = replace(
+        request, dims={**with_derived(open_dims(graph), request.dims), **request.dims}
+    )
     for value in graph.inputs:
         _fix_input(value, unranked.get(value.name), request)
     unknown = [v for v in graph.inputs if v.type is None]

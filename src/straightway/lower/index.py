@@ -384,9 +384,17 @@ def one_hot(
 def triangle(g: Builder, x: Value, /, k: Value | None = None, upper: int = 1) -> Value:
     """A selection by a mask: how far each place is right of the diagonal, against `k`."""
     rows, columns = x.shape[-2:]
-    refuse_large_table("what is beside a diagonal", rows, columns, MOST_MASKED)
-    beside = g.const(np.arange(columns) - np.arange(rows)[:, None], INT64)
     shift = g.const(0, INT64) if k is None else g.reshape(g.cast(k, INT64), ())
+    if {
+        x.rank - 2,
+        x.rank - 1,
+    } & g.open_dims:  # a row and a column grow with the sizes, no table does
+        g.keeps = True  # of two constants as well: a table of one size
+        beside = g.const(np.arange(columns)[None], INT64)
+        shift = g.ADD(g.const(np.arange(rows)[:, None], INT64), shift)
+    else:
+        refuse_large_table("what is beside a diagonal", rows, columns, MOST_MASKED)
+        beside = g.const(np.arange(columns) - np.arange(rows)[:, None], INT64)
     mask = g.GREATER_EQUAL(beside, shift) if upper else g.LESS_EQUAL(beside, shift)
     return g.SELECT_V2(mask, x, g.const(0, x.dtype))
 

@@ -149,7 +149,9 @@ def scales(node: Node) -> list[tuple[Value, np.ndarray]]:
     if not is_onnx(node, "Resize", "Upsample"):
         return []
     x, value, kind = node.inputs[0], operand(node, "scales"), node.outputs[0].type
-    if value is None or value.const is not None or x is None or x.type is None or kind is None:
+    if value is None or value.type is None or value.const is not None:  # perhaps a Constant's
+        return []
+    if x is None or x.type is None or kind is None:
         return []
     if not (x.type.is_static and kind.is_static) or 0 in x.shape:
         return []
@@ -163,7 +165,9 @@ def limits(node: Node) -> list[tuple[Value, np.ndarray]]:
     if not is_onnx(node, "Resize"):
         return []
     x, value, kind = node.inputs[0], operand(node, "sizes"), node.outputs[0].type
-    if value is None or value.const is not None or x is None or x.type is None or kind is None:
+    if value is None or value.type is None or value.const is not None:  # perhaps a Constant's
+        return []
+    if x is None or x.type is None or kind is None:
         return []
     policy = str(argument(node, "keep_aspect_ratio_policy", "stretch"))
     if policy not in LIMITS or not (x.type.is_static and kind.is_static) or 0 in x.shape:
@@ -222,7 +226,8 @@ def places(node: Node) -> list[tuple[Value, np.ndarray]]:
     return [
         (value, array.astype(np.int64))
         for value, array in pairs
-        if value is not None and value.const is None and value.shape == array.shape
+        if value is not None and value.type is not None
+        if value.const is None and value.shape == array.shape
     ]
 
 
@@ -256,6 +261,8 @@ def _framed(node: Node, kind: TensorType) -> list[tuple[Value, np.ndarray]]:
     signal, window = node.inputs[0], operand(node, "window")
     unknown = [v for v in (step, length) if v is not None and v.const is None]
     if step is None or not unknown or signal is None or signal.type is None or kind.rank != 4:
+        return []
+    if any(value.type is None for value in unknown):  # made by Constant nodes, perhaps
         return []
     size, (frames, points) = signal.type.shape[1], kind.dims[1:3]
     if not isinstance(size, int):
