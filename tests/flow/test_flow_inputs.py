@@ -232,9 +232,9 @@ def test_words_segments_and_positions_have_tables_of_their_own(tmp_path):
 def test_numbers_of_a_constant_node_are_no_inputs(name, operands, number, shape, tmp_path):
     """Before the graph is prepared they are no constants of it yet, and have no type."""
     nodes = [
-        node("Constant", [], ["made"], value=numpy_helper.from_array(number)),
-        node(name, operands, ["y"]),
+        helper.make_node("Constant", [], ["made"], value=numpy_helper.from_array(number)),
+        helper.make_node(name, operands, ["y"]),
     ]
     given = tensor("x", (2, 16, 1) if name == "STFT" else shape)
-    graph = graph_of(model(nodes, [given], [tensor("y", shape)], {}), tmp_path)
+    graph = graph_of(model(nodes, [given], [tensor("y", shape)], {}, opset=18), tmp_path)
     assert not pinned_inputs(graph)
