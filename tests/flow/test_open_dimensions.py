@@ -280,6 +280,10 @@ def test_transposed_convolutions_hold_at_any_size_on_the_delegate(tmp_path, wind
         helper.make_node(
             "AveragePool", ["x"], ["c"], kernel_shape=[2, 2], pads=[1] * 4, count_include_pad=1
         ),
+        helper.make_node(
+            "AveragePool", ["x"], ["c"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4
+        ),
+        helper.make_node("AveragePool", ["x"], ["c"], kernel_shape=[2, 3], pads=[1, 0, 0, 2]),
         helper.make_node("Conv", ["x", "w"], ["c"], auto_pad="SAME_LOWER"),
         helper.make_node("Conv", ["x", "w"], ["c"], auto_pad="SAME_UPPER", strides=[2, 3]),
     ],

@@ -263,6 +263,8 @@ def average_pool(
     def slide(y: Value, some: Spans) -> Value:
         wanted = averaged(some, count_include_pad)
         plain = all(s.dilation == 1 for s in some)
+        if is_open(g) and len(set(wanted.flat)) > 1 and not (plain and own_padding(g, some)):
+            return g.DIV(window_sum(g, y, some), window_counts(g, y, some))
         if not plain or own_padding(g, some) is None:
             share = 1 / wanted.min() if wanted.min() == wanted.max() else 1.0
             return rescaled(g, window_sum(g, y, some, share), 1 / (wanted * share))
@@ -301,6 +303,15 @@ def window_sum(g: Builder, x: Value, spans: Spans, share: float = 1.0) -> Value:
     dilations = tuple(s.dilation for s in spans)
     options = {**steps(spans), "dilations": dilations, "padding": padding}
     return g.DEPTHWISE_CONV_2D(x, weights, zeros, multiplier=1, **options)
+
+
+def window_counts(g: Builder, x: Value, spans: Spans) -> Value:
+    """Elements of the input that each window reads, whatever the size: sums of ones."""
+    keeps, g.keeps = g.keeps, True  # as a constant it would be that of one size
+    ones = g.const(np.ones((1, 1, *x.shape[2:]), x.dtype))
+    found = window_sum(g, ones, spans)
+    g.keeps = keeps
+    return found
 
 
 # the p-th power of 1e-4 of the greatest element must be more than the least normal number, 1e-38
