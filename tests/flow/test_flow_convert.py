@@ -9,7 +9,7 @@ from onnx import TensorProto, numpy_helper
 
 import straightway
 from onnx_io.small_models import convolutions, dense, model, node, save, tensor, tokens, weights
-from straightway.errors import InvalidRequest
+from straightway.errors import InvalidRequest, Unsupported
 from straightway.run import litert
 
 
@@ -246,3 +246,15 @@ def test_names_may_hold_anything(name, tmp_path, child):
     made = straightway.convert(save(proto, tmp_path / "m.onnx"), tmp_path / "m.tflite", child=child)
     assert made.verification.equal
     assert child.call(litert.run(made.path, list(made.arrays.values()))).names == (name + "y",)
+
+
+def test_ends_of_more_dimensions_than_a_file_has_are_refused(tmp_path):
+    made = model(
+        [node("ConstantOfShape", "shape", "y")],
+        [],
+        [tensor("y", [1] * 9)],
+        {"shape": np.ones(9, np.int64)},
+    )
+    path = save(made, tmp_path / "m.onnx")
+    with pytest.raises(Unsupported, match="at most 8 dimensions; 'y' is f32"):
+        straightway.convert(path)

@@ -5,6 +5,7 @@ from pathlib import Path
 from straightway.errors import InvalidRequest
 from straightway.ingest.shapes import MOST_ELEMENTS, is_oversized
 from straightway.ir import Graph, Value
+from straightway.lower.builder import MOST_DIMENSIONS
 from straightway.remark import Remark
 from straightway.tflite import write
 from straightway.tflite.write import ELEMENT_TYPES, Written
@@ -45,7 +46,7 @@ def oversized(graph: Graph) -> list[Remark]:
 
 
 def foreign(graph: Graph) -> list[Remark]:
-    """Name each input and output whose elements a caller can't hand over."""
+    """Name each input and output that a caller can't hand over, for its elements or its dimensions."""
     return [
         Remark(
             kind="missed",
@@ -54,9 +55,23 @@ def foreign(graph: Graph) -> list[Remark]:
             text=f"TFLite's callers hand over no {_called(value)}; '{value.name}' is {value.type}",
             remedy=_instead(value),
         )
-        for value in dict.fromkeys((*graph.inputs, *graph.outputs))
+        for value in _ends(graph)
         if value.type is not None and value.dtype.name not in CALLERS_TYPES
+    ] + [
+        Remark(
+            kind="missed",
+            step=STEP,
+            node=value.name,
+            text=f"TFLite's shapes have at most {MOST_DIMENSIONS} dimensions; '{value.name}' is {value.type}",
+            remedy="merge dimensions of the model that stay side by side",
+        )
+        for value in _ends(graph)
+        if value.type is not None and value.rank > MOST_DIMENSIONS
     ]
+
+
+def _ends(graph: Graph) -> list[Value]:
+    return list(dict.fromkeys((*graph.inputs, *graph.outputs)))
 
 
 def unverified(written: Written, model: Path, output: Path | None) -> list[Remark]:
