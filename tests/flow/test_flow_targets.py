@@ -377,7 +377,7 @@ def test_what_the_target_has_no_kernel_for_is_said(tmp_path, target):
     assert all("TensorFlow Lite Micro has no TILE" in text for text in told)
 
 
-@pytest.mark.parametrize("op", ["Mod", "Where", "Neg", "Abs", "Cast"])
+@pytest.mark.parametrize("op", ["Mod", "Where", "Neg", "Abs", "Cast", "Gather"])
 def test_whole_numbers_are_computed_with_the_kernels_that_there_are(tmp_path, child, op):
     n = Net()
     n.inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, (3, 4))]
@@ -386,6 +386,13 @@ def test_whole_numbers_are_computed_with_the_kernels_that_there_are(tmp_path, ch
         "Mod": lambda: n.Mod("x", n.const([3, 5, 7, 2], np.int64)),
         "Where": lambda: n.Where(n.Less("x", zero), n.Mul("x", "x"), "x"),
         "Neg": lambda: n.Neg("x"),
+        "Gather": lambda: n.Cast(
+            n.Gather(
+                n.Reshape(n.Less("x", zero), n.const([12], np.int64)),
+                n.Mod("x", n.const(12, np.int64)),
+            ),
+            to=TensorProto.INT64,
+        ),
         "Abs": lambda: n.Abs("x"),
         "Cast": lambda: n.Cast(n.Cast("x", to=TensorProto.BOOL), to=TensorProto.INT64),
     }[op]()

@@ -145,6 +145,9 @@ def _replaced(graph: Graph, node: Node, engine: Engine) -> str:
         _in_parts(graph, node)
         return "in its parts"
     kernel = engine.kernels.get(node.op.name)
+    if kernel is not None and FLOAT32 in kernel.types and _moves_truths(node):
+        _in_numbers(graph, node)
+        return "with floats, 0 and 1"
     real = node.op.name in OTHERS or (kernel is not None and FLOAT32 in kernel.types)
     if not real or not _has_scales(node):
         return ""
@@ -161,6 +164,29 @@ def _has_parts(node: Node) -> bool:
     if node.op.name in OTHERS:
         return node.output.dtype == FLOAT32
     return node.op.name in WHOLE and _is_whole(node)
+
+
+def _moves_truths(node: Node) -> bool:
+    """Whether a node only moves truth values."""
+    moved = [v for v in node.operands() if v.dtype == np.bool_]
+    return ROWS[node.op.name].moves and len(moved) == 1 and node.output.dtype == np.bool_
+
+
+def _in_numbers(graph: Graph, node: Node) -> None:
+    """Let truth values be moved as floats."""
+    w = _Writer(graph, node)
+    inputs = [
+        w.op("CAST", v, dtype=FLOAT32) if v is not None and v.dtype == np.bool_ else v
+        for v in node.inputs
+    ]
+    result = node.output
+    moved = Value(graph.fresh(f"{result.name}/float"), replace(result.known_type, dtype=FLOAT32))
+    made = Node(node.op, inputs, [moved], node.attrs, name=node.name, origins=node.origins)
+    edit.insert(graph, made, node)
+    node.outputs = []
+    result.producer = None
+    w.op("NOT_EQUAL", moved, 0, result=result)
+    edit.remove(node)
 
 
 def _is_whole(node: Node) -> bool:
