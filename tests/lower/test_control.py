@@ -459,3 +459,27 @@ SUMMED = """
 def test_graphs_that_do_not_fit_their_node(converted: Converter, text: str, message: str) -> None:
     with pytest.raises(InvalidModel, match=message):
         converted(text.replace("ATTRIBUTES", ""))
+
+
+def test_rows_that_only_the_run_counts_are_told_what_helps(tmp_path):
+    """No size does: the number of turns, or the result's own shape."""
+
+    def save(rows, **constants):
+        text = f"""(int64 n, float[3] x) => (float[3] f, float[{rows},3] all) {{
+            f, all = Loop(n, , x) <body = b (int64 i, bool c, float[3] v) =>
+                (bool d, float[3] w, float[3] row) {{ d = Identity(c)  w = Add(v, x)  row = Neg(w) }}>
+        }}"""
+        graph = onnx.parser.parse_graph("g " + text)
+        for name, array in constants.items():
+            graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+            del graph.input[0]
+        imports = [onnx.helper.make_opsetid("", 18)]
+        onnx.save(onnx.helper.make_model(graph, opset_imports=imports), tmp_path / "m.onnx")
+        return tmp_path / "m.onnx"
+
+    with pytest.raises(Unsupported, match="declare the result's shape") as found:
+        convert(save("K"))
+    assert "fix the sizes" not in str(found.value)
+    assert convert(save("K", n=np.array(4))).verification.equal
+    np.savez(tmp_path / "i.npz", n=np.array(4), x=np.ones(3, np.float32))
+    assert convert(save(4), inputs=tmp_path / "i.npz").verification.equal

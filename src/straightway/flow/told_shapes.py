@@ -20,7 +20,7 @@ ARITHMETIC = {
 # What takes sizes, as an operand behind the first; or as the first.
 SHAPED = {"Slice", "Pad", "Reshape", "Expand", "Tile"}
 MADE = {"ConstantOfShape", "Range"}
-MOST_TRIED = 64
+MOST_TRIED = 24
 MOST_SIZES = 5
 
 
