@@ -46,6 +46,7 @@ class _Binder:
         self.lowering = lowering
         self.node = node
         self.operands = operands
+        self.found = found
         names = found.inputs if found else _own_names(lowering)
         self.names = [name.lower() for name in names]
         self.attrs = {**(found.defaults if found else {}), **node.attrs}
@@ -144,6 +145,10 @@ class _Binder:
         for name, operand in zip(self.names, self.operands, strict=False):
             if name not in self.used and operand is not None:
                 raise NotYet(f"operand '{name}' is not supported")
+        beyond = [] if self.found else self.operands[len(self.names) :]
+        for position, operand in enumerate(beyond, len(self.names)):
+            if operand is not None:
+                raise NotYet(f"operand {position}, '{operand.name}', is not supported")
 
 
 def _check_text_and_number(name: str, annotation: Any, value: Any) -> None:

@@ -20,6 +20,7 @@ FAMILIES = (
     "attention",
     "microsoft",
     "microsoft_attention",
+    "microsoft_grouped",
     "microsoft_weights",
     "ml",
     "ml_encoders",
