@@ -245,6 +245,38 @@ def test_the_evaluator_miscounts_dilated_windows_without_padding(op, tmp_path):
     assert done.verification.outputs[0].shape == (2, 3, 7 - 1, 9 - 2)
 
 
+@pytest.mark.parametrize(("auto_pad", "begins"), [("SAME_UPPER", 1), ("SAME_LOWER", 2)])
+def test_convolutions_padded_to_the_same_size_are_compared_beside_dilations(
+    auto_pad, begins, tmp_path
+):
+    """As PyTorch's padding="same" is exported, which onnxruntime refuses; the odd row is on one side."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((4, 3, 2, 3)).astype(np.float32)
+    after = rng.standard_normal((4, 2, 3, 3)).astype(np.float32)
+    attrs = {"kernel_shape": [2, 3], "dilations": [3, 2]}
+    graphs = [
+        helper.make_graph(
+            [
+                helper.make_node("Conv", ["x", "w"], ["same"], **attrs, **pads),
+                # which ONNX's evaluator does not run in groups with dilations
+                helper.make_node("ConvTranspose", ["same", "v"], ["y"], group=2, dilations=[2, 2]),
+            ],
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 8, 9])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 12, 13])],
+            [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(after, "v")],
+        )
+        for pads in ({"auto_pad": auto_pad}, {"pads": [begins, 2, 3 - begins, 2]})
+    ]
+    for name, graph in zip(("m.onnx", "plain.onnx"), graphs, strict=True):
+        opsets = [helper.make_opsetid("", 17)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / name)
+    done = straightway.convert(tmp_path / "m.onnx", tmp_path / "m.tflite")
+    assert done.verification is not None
+    assert "with pads for auto_pad SAME" in done.verification.note
+    assert straightway.verify(tmp_path / "plain.onnx", tmp_path / "m.tflite").equal
+
+
 def test_powers_that_are_no_number_are_the_nearest(tmp_path):
     bases = numpy_helper.from_array(np.array([[-1, 0, 3]]), "b")
     ends = [

@@ -11,7 +11,7 @@ from straightway.flow.verify import Verification
 from straightway.onnx_io.respell import Change, respelled, sigmoids
 from straightway.onnx_io.respell_casts import casts
 from straightway.onnx_io.respell_floats import all_floats, narrow_floats
-from straightway.onnx_io.respell_pads import valid_pads
+from straightway.onnx_io.respell_pads import same_pads, valid_pads
 from straightway.onnx_io.respell_recurrent import recurrent
 from straightway.onnx_io.respell_windows import windows
 
@@ -56,6 +56,8 @@ SPELLINGS = (
 )
 # where onnxruntime has no kernels for the model's own types
 ALL_FLOATS = Spelling(change=all_floats, text="computing other floats in float32, as LiteRT does")
+# and where it has none for the windows
+SAME = Spelling(change=same_pads, text="with pads for auto_pad SAME")
 NOTE = "compared with onnxruntime {spelling}; else '{name}' would differ: {reason}"
 INSTEAD = "compared with onnxruntime {spelling}, since {reason}"
 EVALUATOR = (
@@ -65,16 +67,17 @@ EVALUATOR = (
 
 
 def answered(oracle: Oracle, verify: Callable[[Oracle], Verification]) -> Verification:
-    """The comparison; where no reference has a kernel for the model's floats, with that in float32."""
+    """The comparison; where no reference has a kernel for the model as it is, with it spelled otherwise."""
     try:
         return verify(oracle)
     except ToolFailed as error:
-        data = respelled(oracle.model, [ALL_FLOATS.change])
+        spellings = ((one, respelled(oracle.model, [one.change])) for one in (ALL_FLOATS, SAME))
+        one, data = next((pair for pair in spellings if pair[1] is not None), (ALL_FLOATS, None))
         if data is None or not any(limit in str(error) for limit in NO_KERNEL):
             raise
         with scratch("respelled.onnx", data) as path:
             found = verify(Oracle(oracle.child, path, widens=True))
-        note = INSTEAD.format(spelling=ALL_FLOATS.text, reason=one_line(error))
+        note = INSTEAD.format(spelling=one.text, reason=one_line(error))
         return replace(found, note="; ".join(filter(None, (note, found.note))))
 
 
