@@ -20,6 +20,7 @@ from straightway.lower.declare import LOWERINGS
 from straightway.lower.samples import single
 from straightway.quant.scheme import scheme_of
 from straightway.run import litert, micro, ort, vela
+from straightway.run.process import Child
 from straightway.targets.known import find
 
 NETS = {"residual": residual, "decoder": decoder, "attention": attention}
@@ -437,3 +438,19 @@ def test_samples_run_on_a_microcontroller_or_say_why_not(tmp_path, child):
                 silent.append((key, number, str(error)))
     assert silent == []
     assert count > 50
+
+
+def test_whole_numbers_of_scaled_integers_are_those_stored(tmp_path):
+    """MatMulInteger of an input that is rounded: the file takes the integers, and casts them."""
+    n = Net(x=(3, 8))
+    scale, zero = n.const(0.03), n.const(7, np.int8)
+    weights = n.const(np.arange(-24, 24).reshape(8, 6), np.int8)
+    whole = n.MatMulInteger(n.QuantizeLinear("x", scale, zero), weights, zero)
+    path = n.save(tmp_path / "m.onnx", n.Mul(n.Cast(whole, to=TensorProto.FLOAT), n.const(3e-4)))
+    found = convert(path, tmp_path / "m.tflite", request=Request(target="tflite-micro", seeds=(0,)))
+    assert ends(found)[0] == "int8"
+    (given,) = integers(found)
+    want = (given.astype(int) - 7) @ np.arange(-24, 24).reshape(8, 6) * 3e-4
+    with Child(engines=["litert"]) as child:
+        (got,) = child.call(litert.run(tmp_path / "m.tflite", [given])).outputs
+    assert np.allclose(got, want, atol=1e-4)

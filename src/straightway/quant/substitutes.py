@@ -198,7 +198,12 @@ def _is_whole(node: Node) -> bool:
 
 
 def _has_scales(node: Node) -> bool:
-    """Whether what is computed is integers with one scale each, which are not weights."""
+    """Whether what is computed is integers with one scale each, which are not weights.
+
+    A CAST reads the numbers stored, not those that they stand for.
+    """
+    if node.op.name == "CAST":
+        return False
     scaled = [v for v in (*node.operands(), *node.outputs) if v.dtype.name in SCALED]
     known = all(v.quant is not None and v.quant.axis is None for v in scaled)
     return bool(scaled) and known and ROWS[node.op.name].quant != "weights"

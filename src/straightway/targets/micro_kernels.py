@@ -17,7 +17,7 @@ AVERAGE_POOL_2D | f32 | i8 i16 | pooling.cc:41
 BATCH_MATMUL | f32 | i8 i16 | batch_matmul.cc:191 | rank=5
 BATCH_TO_SPACE_ND | f32 i8 | i8 | batch_to_space_nd.cc:75 | rank=4
 BROADCAST_TO | {ANY} | i8 u8 i16 | broadcast_to.cc:87 | rank=5 constant=1
-CAST | f32 i8 i16 i32 u32 bool | | cast.cc:89 | results=f32,i8,i16,i32,u32
+CAST | f32 i8 i16 i32 u32 bool | i8 i16 | cast.cc:89 | results=f32,i8,i16,i32,u32
 CEIL | f32 | | ceil.cc:41
 CONCATENATION | f32 i8 i16 i32 i64 bool | i8 i16 | concatenation.cc:149
 CONV_2D | f32 | i8 i16 | conv.cc:59
