@@ -298,7 +298,7 @@ TYPES = [
     Bad(name="complex", make=model_of(model([node("Identity", "x", "y")], [tensor("x", [2], TensorProto.COMPLEX64)], [tensor("y", [2], TensorProto.COMPLEX64)])), error=Unsupported, words=["complex64"]),
     Bad(name="sequence in", make=model_of(model([node("ConcatFromSequence", "s", "y", axis=0)], [helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [2, 3])], Y)), error=Unsupported, words=["'s' is no tensor"]),
     Bad(name="optional in", make=model_of(model([node("OptionalGetElement", "o", "y")], [helper.make_value_info("o", helper.make_optional_type_proto(helper.make_tensor_type_proto(1, [2])))], Y)), error=Unsupported, words=["'o' is no tensor"]),
-    Bad(name="sequence inside", make=model_of(model([node("SequenceConstruct", "x x", "s"), node("ConcatFromSequence", "s", "y", axis=0)], X, Y)), error=Unsupported, words=["SequenceConstruct", "ConcatFromSequence"]),
+    Bad(name="sequence inside", make=model_of(model([node("SequenceConstruct", "x x", "s"), node("SequenceAt", "s i", "y")], [*X, tensor("i", [], TensorProto.INT64)], Y)), error=Unsupported, words=["SequenceConstruct", "SequenceAt"]),
     Bad(name="sequence out", make=model_of(model([node("SequenceConstruct", "x x", "s")], X, [helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [2, 3])])), error=Unsupported, words=["SequenceConstruct"]),
 ]  # fmt: skip
 

@@ -34,6 +34,10 @@ X, Y = [info("x")], [info("y")]
 ADD = ([node("Add", ["x", "n"], ["y"])], Y)
 NORMAL = (("s", np.ones(3, np.float32)),)
 SIDES = (("w", np.array([3, 0])),)
+PLACE = [
+    node("ReduceMax", ["x"], ["m"], keepdims=0),
+    node("Cast", ["m"], ["i"], to=TensorProto.INT64),
+]
 # what is refused, what of it is said, what is said to work instead, and the model that does so
 CASES = {
     "unknown": (
@@ -67,10 +71,10 @@ CASES = {
         (ADD[0], [*X, info("n")], Y),
     ),
     "sequence": (
-        ([node("SplitToSequence", ["x"], ["q"]), node("ConcatFromSequence", ["q"], ["y"], axis=0)], X, Y),
+        ([*PLACE, node("SplitToSequence", ["x"], ["q"]), node("SequenceAt", ["q", "i"], ["y"])], X, [info("y", [1, 3])]),
         "holds sequences",
         "tensors in their place",
-        ([node("Split", ["x"], ["a", "b"]), node("Concat", ["a", "b"], ["y"], axis=0)], X, Y),
+        ([*PLACE, node("Gather", ["x", "i"], ["y"])], X, [info("y", [3])]),
     ),
     "training": (
         ([node("BatchNormalization", ["x", *"ssss"], ["y", "m", "v"], training_mode=1)], X, Y, NORMAL),

@@ -26,6 +26,7 @@ from straightway.passes.evaluate_create import MOST_RESULT_BYTES
 from straightway.passes.evaluator import UnfoldableError
 from straightway.passes.outputs import only_names_output, stand_in
 from straightway.passes.renaming import RESHAPES, renamed_axis
+from straightway.passes.sequences import Sequences
 from straightway.passes.types import Otherwise, infer, nested, subgraphs, unknown
 from straightway.remark import Remark
 
@@ -95,6 +96,7 @@ class Sweep:
     depth: int = 0
     agrees: bool = True
     otherwise: Otherwise = unknown
+    sequences: Sequences = field(default_factory=Sequences)
 
     def graph(self, graph: Graph) -> None:
         """Sweep one graph; what it reads of a graph around it is typed already."""
@@ -111,6 +113,8 @@ class Sweep:
         """Type one node, and fold it or put a branch in its place."""
         if subgraphs(node):
             self.control(graph, node)
+            return
+        if self.sequences.unwound(graph, node):
             return
         kinds = counts.assume(graph, node, self.types(node))
         for value, kind in zip(node.outputs, kinds, strict=True):
