@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from evaluate_graph import ingest_model
 from models import graph_of, names
@@ -14,6 +15,7 @@ from straightway.errors import InvalidModel
 from straightway.passes import fold
 from straightway.passes.dedup import RANDOM
 from straightway.passes.evaluate import EVALUATORS, evaluate
+from straightway.passes.evaluate_matrix import convolution
 from straightway.passes.evaluator import UnfoldableError
 from straightway.passes.types import infer, subgraphs
 
@@ -437,3 +439,32 @@ def test_a_mean_of_the_least_integer_keeps_its_sign():
     graph = graph_of(text, c=rows)
     fold.run(graph)
     assert graph.first.operands()[1].const.tolist() == [least // 2, -3, 3, 0]
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 11), (2, 4, 9, 11)])
+def test_convolutions_of_constants_have_groups_and_distances(shape):
+    """As positions are, before a layer projects them."""
+    rng = np.random.default_rng(0)
+    rank = len(shape) - 2
+    pads, strides, dilations = [1, 0] * rank, [2, 1][:rank], [1, 3][:rank]
+    operands = {
+        "x": rng.standard_normal(shape).astype(np.float32),
+        "w": rng.standard_normal((6, 2, *(3, 2)[:rank])).astype(np.float32),
+        "b": rng.standard_normal(6).astype(np.float32),
+    }
+    node = onnx.helper.make_node(
+        "Conv", [*operands], ["y"], group=2, pads=pads, strides=strides, dilations=dilations
+    )
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in operands.items()],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    proto = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {})
+    attrs = {"pads": tuple(pads), "strides": tuple(strides), "dilations": tuple(dilations)}
+    found = convolution(*operands.values(), auto_pad="NOTSET", group=2, **attrs)
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)

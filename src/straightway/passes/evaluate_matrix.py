@@ -1,4 +1,4 @@
-"""Products of constant matrices."""
+"""Products of constant matrices, and convolutions of constants by constants."""
 
 import math
 
@@ -45,6 +45,41 @@ def gemm(
     product = _product(a.T if transA else a, b.T if transB else b)
     result = product * a.dtype.type(alpha)
     return result if c is None else result + c * a.dtype.type(beta)
+
+
+@TABLE.evaluates("Conv")
+def convolution(
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray | None = None,
+    /,
+    *,
+    auto_pad: str,
+    dilations: tuple[int, ...] | None = None,
+    group: int,
+    kernel_shape: tuple[int, ...] | None = None,
+    pads: tuple[int, ...] | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Result:
+    """Products of each window with the filters of its group; windows padded by auto_pad SAME are left."""
+    rank = x.ndim - 2
+    if auto_pad not in ("NOTSET", "VALID") or kernel_shape not in (None, w.shape[2:]):
+        raise UnfoldableError(
+            f"auto_pad {auto_pad} beside filters of {list(w.shape)} is not evaluated"
+        )
+    steps, apart, around = strides or (1,) * rank, dilations or (1,) * rank, pads or (0,) * 2 * rank
+    padded = np.pad(x, [(0, 0), (0, 0), *zip(around[:rank], around[rank:], strict=True)])
+    reach = [gap * (size - 1) + 1 for gap, size in zip(apart, w.shape[2:], strict=True)]
+    axes = tuple(range(2, x.ndim))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, reach, axes)
+    taken = [slice(None, None, step) for step in (*steps, *apart)]
+    windows = windows[(slice(None), slice(None), *taken)]
+    places = windows.shape[2 : 2 + rank]
+    columns = np.moveaxis(windows, 1, 1 + rank).reshape(len(x), math.prod(places), group, -1)
+    filters = w.reshape(group, len(w) // group, -1)
+    result = _product(columns.transpose(0, 2, 1, 3), filters.transpose(0, 2, 1))
+    result = result.transpose(0, 1, 3, 2).reshape(len(x), len(w), *places)
+    return result if b is None else result + b.reshape(-1, *[1] * rank)
 
 
 @TABLE.evaluates("MatMulInteger")
