@@ -286,11 +286,6 @@ def test_a_contradiction_is_named(op: str, given: Case, text: str, tmp_path: Pat
             "infinite or NaN",
         ),
         (
-            "ScatterElements",
-            case(data=(2, 2), indices=run(np.zeros((2, 3)), np.int64), updates=(2, 3), axis=1),
-            "no one defines",
-        ),
-        (
             "Attention",
             case(
                 q=HEADS,
