@@ -255,7 +255,9 @@ def group_query_attention(  # noqa: PLR0917 - the signature is the schema
             bias = join(g, [bias, g.const(np.zeros((*bias.shape[:3], missing), bias.dtype))], 3)
         scores = g.ADD(scores, bias)
     seen = memory.seen(g, scores.shape[2], scoring.local_window_size)
-    scores = g.SELECT_V2(seen, scores, g.const(-np.inf, scores.dtype))
+    with np.errstate(invalid="ignore"):  # `ops` asks of every type, integers too
+        unseen = g.const(np.array(-np.inf), scores.dtype)
+    scores = g.SELECT_V2(seen, scores, unseen)
     weights = _weights(g, scores, head_sink, smooth=scoring.smooth_softmax == 1)
     if memory.is_first and scoring.local_window_size > 0:  # of padding a window may hold none
         sees = g.REDUCE_ANY(seen, axes=(3,), keep_dims=True)
