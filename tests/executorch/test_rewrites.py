@@ -24,6 +24,7 @@ from straightway.executorch.rewrites import (  # noqa: E402
     softmax_axis,
     split,
 )
+from straightway.executorch.rewrites.catalogue import REWRITES  # noqa: E402
 from straightway.executorch.rewrites.scene import rewritten  # noqa: E402
 from straightway.flow.export import compared  # noqa: E402
 from straightway.run.process import Child  # noqa: E402
@@ -141,3 +142,16 @@ def test_images_given_channels_last_are_not_turned():
     assert (before.inserted_transposes, after.lowered.map.inserted_transposes) == (2, 0)
     with Child() as child:
         assert compared(child, after, "fp32").equal
+
+
+def test_an_open_batch_stays_in_one_partition():
+    done = export(made("open", torch_models.open_moves), Recipe(rewrites=REWRITES))
+    names = {change.rewrite for change in done.changes}
+    assert {"expand", "projections", "strided-slice", "squeeze"} <= names
+    outside = [op.target for op in done.lowered.map.ops if op.partition is None]
+    assert [one for one in outside if "slice" not in one] == []
+    assert len(done.lowered.map.delegates) == 1
+    with Child() as child:
+        numbers = compared(child, done, "fp32")
+    assert numbers.equal
+    assert {check.shape[0] for check in numbers.checks} == {3, 4}
