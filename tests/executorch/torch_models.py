@@ -342,3 +342,11 @@ class OpenMoves(nn.Module):
 def open_moves():
     batch = torch.export.Dim("batch", min=1, max=9)
     return *_made(OpenMoves(), 3, 3, 12, 12), ({0: batch},)
+
+
+def in_a_row():
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3),
+        nn.ReLU(),
+        nn.BatchNorm2d(4),
+    ).eval(), (torch.randn(1, 3, 8, 8),)
