@@ -1,11 +1,14 @@
 """Each rewrite computes the same, where it applies; where it does not, nothing changes."""
 
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import torch_models  # noqa: E402
 
+from straightway.cli.fix import place_of  # noqa: E402
 from straightway.executorch.capture import capture  # noqa: E402
 from straightway.executorch.exported import Recipe, export  # noqa: E402
 from straightway.executorch.model import made  # noqa: E402
@@ -24,6 +27,7 @@ from straightway.executorch.rewrites import (  # noqa: E402
     softmax_axis,
     split,
 )
+from straightway.executorch.rewrites.catalogue import REWRITES  # noqa: E402
 from straightway.executorch.rewrites.scene import rewritten  # noqa: E402
 from straightway.flow.export import compared  # noqa: E402
 from straightway.run.process import Child  # noqa: E402
@@ -141,3 +145,24 @@ def test_images_given_channels_last_are_not_turned():
     assert (before.inserted_transposes, after.lowered.map.inserted_transposes) == (2, 0)
     with Child() as child:
         assert compared(child, after, "fp32").equal
+
+
+def test_an_open_batch_stays_in_one_partition():
+    done = export(made("open", torch_models.open_moves), Recipe(rewrites=REWRITES))
+    names = {change.rewrite for change in done.changes}
+    assert {"expand", "projections", "strided-slice", "squeeze"} <= names
+    outside = [op.target for op in done.lowered.map.ops if op.partition is None]
+    assert [one for one in outside if "slice" not in one] == []
+    assert len(done.lowered.map.delegates) == 1
+    with Child() as child:
+        numbers = compared(child, done, "fp32")
+    assert numbers.equal
+    assert {check.shape[0] for check in numbers.checks} == {3, 4}
+
+
+def test_a_part_of_a_sequence_is_told_by_its_path_and_where_it_is_made():
+    model = made("row", torch_models.in_a_row)
+    _, (change,) = rewritten(capture(model), [batch_norm.REWRITE])
+    told = place_of(change.source, model.parts)
+    assert re.search(r"2: BatchNorm2d, made at \S+torch_models.py:\d+ nn.BatchNorm2d\(4\),", told)
+    assert "Conv2d, made at" in model.parts["0"]

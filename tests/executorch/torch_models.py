@@ -320,3 +320,33 @@ class Refused(nn.Module):
             "random": lambda: x + torch.rand(4),
             "nothing": lambda: None,
         }[self.way]()
+
+
+class OpenMoves(nn.Module):
+    """Squeeze and excitation by views and expand_as, a packed projection, a focus: of an open batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(6, 8, 3), nn.Conv2d(8, 6, 1)
+        self.gate, self.packed = nn.Linear(8, 8), nn.Linear(6, 12)
+
+    def forward(self, x):
+        x = self.first(torch.cat([x[..., ::2, ::2], x[..., 1::2, ::2]], 1))
+        batch, channels = x.shape[:2]
+        gate = self.gate(x.mean((2, 3)).view(batch, channels)).view(batch, channels, 1, 1)
+        x = self.second(x * gate.expand_as(x)).flatten(2).transpose(1, 2)
+        left, right = self.packed(x).reshape(batch, -1, 2, 6).permute(2, 0, 1, 3).unbind(0)
+        return left * right
+
+
+def open_moves():
+    batch = torch.export.Dim("batch", min=1, max=9)
+    return *_made(OpenMoves(), 3, 3, 12, 12), ({0: batch},)
+
+
+def in_a_row():
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3),
+        nn.ReLU(),
+        nn.BatchNorm2d(4),
+    ).eval(), (torch.randn(1, 3, 8, 8),)

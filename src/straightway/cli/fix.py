@@ -1,5 +1,6 @@
 """`straightway fix`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -129,9 +130,20 @@ def advice(done: Any) -> list[str]:
         if not one.kept:
             continue
         text.append(f"{one.rewrite.title}: {one.rewrite.advice}")
-        seen = dict.fromkeys(printable(str(change.source)) for change in one.changes)
+        seen = dict.fromkeys(
+            printable(place_of(change.source, done.before.model.parts)) for change in one.changes
+        )
         text += [f"  {place}" for place in seen if place]
     return text or ["nothing to change in the model's source"]
+
+
+def place_of(source: Any, parts: Mapping[str, str]) -> str:
+    """The line that calls it, the module that it belongs to, and the line that makes that."""
+    line = f"{source.file}:{source.line} {source.code}".strip() if source.file else ""
+    # a module that is called more than once has a number for each call
+    path = source.module.partition("@")[0]
+    part = parts.get(path, path) if path else ""
+    return f"{line} ({part})" if line and part else line or part
 
 
 def summary(done: Any) -> dict[str, Any]:
@@ -173,7 +185,9 @@ def summary(done: Any) -> dict[str, Any]:
                 "title": one.rewrite.title,
                 "advice": one.rewrite.advice,
                 "safety": one.rewrite.safety,
-                "places": [str(change.source) for change in one.changes],
+                "places": [
+                    place_of(change.source, done.before.model.parts) for change in one.changes
+                ],
                 "promise_ns": one.promise_ns,
                 "ratio": one.result.median,
                 "low": one.result.low,

@@ -31,11 +31,11 @@ def user_line(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if _is_users(file):
+        if is_users(file):
             found = f"{file}:{trace.tb_lineno}"
         trace = trace.tb_next
     quoted: list[Any] = [
-        match for match in _USER_CODE.finditer(str(error)) if _is_users(match["file"])
+        match for match in _USER_CODE.finditer(str(error)) if is_users(match["file"])
     ]
     return f"{quoted[-1]['file']}:{quoted[-1]['line']}" if quoted else found
 
@@ -46,7 +46,7 @@ def at_line(error: BaseException) -> str:
     return f" at {found}" if found else ""
 
 
-def _is_users(file: str) -> bool:
+def is_users(file: str) -> bool:
     """Whether a file is none of the libraries', and one at all."""
     installed = (
         file.startswith(sysconfig.get_path("stdlib"))

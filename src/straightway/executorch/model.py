@@ -4,9 +4,9 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
 from straightway.errors import InvalidModel, InvalidRequest, StraightwayError
+from straightway.executorch import construction
 from straightway.executorch.archive import check_archive, no_code
 from straightway.executorch.given import EXAMPLE, check
 from straightway.executorch.interface import flatten, named_shapes, wrapped
@@ -28,7 +29,7 @@ class Model:
 
     `inputs` are the example tensors, `input_names` what they are called, `dynamic_shapes` which of
     their dimensions are open, one entry for each. `name` is what the user called the model. `notes` tell
-    what was changed in what was given.
+    what was changed in what was given, `parts` by module path what a part is and where it is made.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Model:
     input_names: tuple[str, ...]
     dynamic_shapes: tuple[Any, ...] | None = None
     notes: tuple[str, ...] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(given: str) -> Model:
@@ -109,7 +111,7 @@ def made(name: str, factory: Any) -> Model:
     ]
     if needed:
         raise InvalidRequest(f"{name} wants parameters ({needed[0].name}).\n{EXAMPLE}")
-    with users_code(name):
+    with users_code(name), construction.recorded() as lines:
         parts = factory()
     if not isinstance(parts, tuple) or not 2 <= len(parts) <= 3:
         raise InvalidRequest(
@@ -135,6 +137,7 @@ def made(name: str, factory: Any) -> Model:
         input_names=found.names,
         dynamic_shapes=found.dynamic_shapes,
         notes=(*([_was_training(training)] if training else []), *found.notes),
+        parts=construction.parts(module, lines),
     )
 
 

@@ -61,8 +61,11 @@ def program_map(path: Path) -> ProgramMap:
     return known
 
 
-def trace(path: Path, request: TraceRequest) -> Trace:
-    """Trace a program operator by operator, each joined to its line of the model."""
+def trace(path: Path, request: TraceRequest, child: Child | None = None) -> Trace:
+    """Trace a program operator by operator, each joined to its line of the model.
+
+    `child` is a process that measures, where there is one already.
+    """
     known = program_map(path)
     if request.etrecord is not None:
         known = named(known, record.read(request.etrecord))
@@ -74,7 +77,7 @@ def trace(path: Path, request: TraceRequest) -> Trace:
         clock: dict[str, float | str] = {"name": "wall", "tick_ns": 1.0, "cost_ns": 0.0}
         measured = Measured(clock=clock, versions={}, warmup=1, model=path.name, is_local=False)
         return trace_of(known, dump, measured)
-    (found,) = _in_turns(known, path, request, [request.cap])
+    (found,) = _in_turns(known, path, request, {request.cap: child})
     return found
 
 
@@ -86,20 +89,26 @@ def on_and_off(path: Path, request: TraceRequest) -> tuple[Trace, Trace]:
     known = program_map(path)
     if request.etrecord is not None:
         known = named(known, record.read(request.etrecord))
-    on, off = _in_turns(known, path, request, [(), request.cap])
+    on, off = _in_turns(known, path, request, {(): None, request.cap: None})
     return on, off
 
 
 def _in_turns(
-    known: ProgramMap, path: Path, request: TraceRequest, caps: Sequence[tuple[str, ...]]
+    known: ProgramMap,
+    path: Path,
+    request: TraceRequest,
+    caps: Mapping[tuple[str, ...], Child | None],
 ) -> list[Trace]:
-    """The traces of one program under several caps, whose runs stand next to each other."""
+    """The traces of one program under several caps, whose runs stand next to each other.
+
+    Each has a process of its own; where None is given, a new one.
+    """
     arrays = inputs_of(known, request.inputs)
     with ExitStack() as open_ones:
         folder = Path(open_ones.enter_context(tempfile.TemporaryDirectory(prefix="straightway-")))
         tracers = []
-        for number, cap in enumerate(caps):
-            child = open_ones.enter_context(Child(measure=request.threads == 1))
+        for number, (cap, given) in enumerate(caps.items()):
+            child = given or open_ones.enter_context(Child(measure=request.threads == 1))
             settings = settings_of(known, threads=request.threads, cap=cap)
             tracers.append(_Tracer(child, path, folder / f"{number}.etdump"))
             tracers[-1].begin(arrays, settings)

@@ -80,7 +80,8 @@ def routes(model: str | Model, *, fixes: bool = False, step: Step = quiet) -> Ro
             ),
             Entrant(engine="litert", path=file, inputs=_fed(conversion, list(arrays.values()))),
         ]
-        ratio = in_turns(*reversed(entrants))
+
+        ratio = in_turns(entrants[1], entrants[0])
         apart_db = _apart(program, file, list(arrays.values()), conversion)
     return Routes(
         model=given.name,

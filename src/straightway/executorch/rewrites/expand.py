@@ -6,6 +6,7 @@ XNNPACK's sums and products broadcast; a copy of the expanded tensor has no kern
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -18,21 +19,25 @@ _MOST_RANK = 6
 
 
 def _apply(scene: Scene) -> Iterator[Change]:
-    for node in scene.calls(aten.expand.default, aten.repeat.default):
+    for node in scene.calls(aten.expand.default, aten.expand_as.default, aten.repeat.default):
         x = node.args[0]
-        before, after = scene.shape(x), scene.shape(node)
-        if before is None or after is None or not scene.dtype(x).is_floating_point:
+        before, after = scene.dims(x), scene.dims(node)
+        if scene.sizes(x) is None or not scene.dtype(x).is_floating_point:
             continue
         padded = (1,) * (len(after) - len(before)) + before
         if node.target is aten.repeat.default and any(
-            one not in {1, size} for one, size in zip(padded, after, strict=True)
+            one not in (1, size) for one, size in zip(padded, after, strict=True)
         ):
             continue
         if len(after) > _MOST_RANK or scene.constant(x) is not None:
             continue
+        grown = [size for one, size in zip(padded, after, strict=True) if one != size]
+        is_known = all(isinstance(size, int) for size in grown)
+        if not is_known and not all(_broadcasts(scene, one, node, padded) for one in node.users):
+            continue  # ones of an open size are no constant
         yield scene.changed(_NAME, node, "broadcast by the operator that reads it")
         write = scene.writer(node)
-        short = x if padded == before else write(aten.reshape.default, x, list(padded))
+        short = x if padded == before else write(aten.reshape.default, x, _sizes(padded))
         for user in list(node.users):
             if _broadcasts(scene, user, node, padded):
                 user.replace_input_with(node, short)
@@ -47,14 +52,21 @@ def _apply(scene: Scene) -> Iterator[Change]:
 
 
 def _broadcasts(
-    scene: Scene, user: torch.fx.Node, node: torch.fx.Node, short: tuple[int, ...]
+    scene: Scene, user: torch.fx.Node, node: torch.fx.Node, short: tuple[Any, ...]
 ) -> bool:
     """Whether an operator's result stays of its shape when it reads the tensor before expansion."""
     if user.target not in _BROADCASTING or len(user.all_input_nodes) != 2:
         return False
     (other,) = (one for one in user.all_input_nodes if one is not node)
-    shape = scene.shape(other)
-    return shape is not None and torch.broadcast_shapes(shape, short) == scene.shape(user)
+    shape = scene.dims(other)
+    count = max(len(shape), len(short))
+    pairs = zip(*((1,) * (count - len(one)) + one for one in (shape, short)), strict=True)
+    return tuple(b if a == 1 else a for a, b in pairs) == scene.dims(user)
+
+
+def _sizes(dims: tuple[Any, ...]) -> list[int]:
+    """As a reshape takes them."""
+    return [size if isinstance(size, int) else -1 for size in dims]
 
 
 REWRITE = Rewrite(

@@ -51,8 +51,9 @@ def _unbound(scene: Scene, node: torch.fx.Node) -> Iterator[Change]:
     ):
         return
     linear = _linear(scene, turned.args[0])
-    shape, before = scene.shape(turned), scene.shape(turned.args[0])
-    if linear is None or shape is None or before is None:
+    shape, before = scene.dims(turned), scene.dims(turned.args[0])
+    sizes = scene.sizes(turned)
+    if linear is None or sizes is None:
         return
     dim %= len(shape)
     if dim != len(before) - 1 or shape[:dim] != before[:-1]:
@@ -66,7 +67,7 @@ def _unbound(scene: Scene, node: torch.fx.Node) -> Iterator[Change]:
         own = write(
             aten.linear.default, *_part(scene, write, linear, (index * size, (index + 1) * size))
         )
-        own = write(aten.reshape.default, own, [*before[:-1], *shape[dim + 1 :]])
+        own = write(aten.reshape.default, own, [*sizes[:dim], *sizes[dim + 1 :]])
         if permutation is not None:
             kept = [axis for axis in permutation if axis != dim]
             own = write(aten.permute.default, own, [axis - (axis > dim) for axis in kept])

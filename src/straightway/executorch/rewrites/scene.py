@@ -73,6 +73,16 @@ class Scene:
             return None
         return tuple(int(size) for size in value.shape)
 
+    def dims(self, node: torch.fx.Node) -> tuple[Any, ...]:
+        """The node's shape; of an open dimension torch's expression, equal where the sizes are.
+
+        () where it is no tensor.
+        """
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return ()
+        return tuple(size if isinstance(size, int) else size.node.expr for size in value.shape)
+
     def sizes(self, node: torch.fx.Node) -> tuple[int, ...] | None:
         """The node's shape as a reshape takes it: -1 for the one dimension that is open.
 

@@ -1,9 +1,13 @@
-"""Squeezes and unsqueezes as reshapes, which XNNPACK takes.
+"""Squeezes and unsqueezes as reshapes, which XNNPACK takes; an open size told as the one that is left.
 
-x.unsqueeze(1)   →   x.reshape(n, 1, …)
+XNNPACK's reshape finds one size itself, but takes none that is computed.
+
+    x.unsqueeze(1)   →   x.reshape(n, 1, …)          x.view(x.shape[0], -1, 1)   →   x.reshape(-1, c, 1)
 """
 
 from collections.abc import Iterator
+
+import torch
 
 from straightway.executorch.rewrites.scene import Change, Rewrite, Scene, aten
 
@@ -13,6 +17,12 @@ _TARGETS = (
     aten.squeeze.default,
     aten.squeeze.dim,
     aten.squeeze.dims,
+)
+_RESHAPES = (
+    aten.view.default,
+    aten.reshape.default,
+    aten.flatten.using_ints,
+    aten.unflatten.int,
 )
 
 
@@ -26,12 +36,33 @@ def _apply(scene: Scene) -> Iterator[Change]:
         yield scene.changed(_NAME, node, "a reshape")
         write = scene.writer(node)
         scene.replace(node, write(aten.reshape.default, node.args[0], list(shape)))
+    for node in scene.calls(*_RESHAPES):
+        shape = scene.sizes(node)
+        if shape is None or -1 not in shape or not _computes(node):
+            continue
+        yield scene.changed(_NAME, node, "a reshape that finds its open size")
+        write = scene.writer(node)
+        scene.replace(node, write(aten.reshape.default, node.args[0], list(shape)))
+    scene.graph.eliminate_dead_code()
+
+
+def _computes(node: torch.fx.Node) -> bool:
+    """Whether a size of its own is computed; torch takes flatten apart so."""
+    sizes = node.args[1]
+    if node.target in {aten.view.default, aten.reshape.default} and isinstance(
+        sizes, (list, tuple)
+    ):
+        return any(isinstance(one, torch.fx.Node) for one in sizes)
+    return True
 
 
 REWRITE = Rewrite(
     name=_NAME,
-    title="squeezes as reshapes",
-    advice="write reshape in place of squeeze and unsqueeze",
+    title="squeezes as reshapes, of known sizes but one",
+    advice=(
+        "write reshape in place of squeeze and unsqueeze, and -1 in place of an open size: "
+        "x.reshape(-1, 8, 1) where x.view(x.shape[0], 8, 1) stands"
+    ),
     safety="exact",
     apply=_apply,
 )

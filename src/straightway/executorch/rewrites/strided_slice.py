@@ -45,19 +45,23 @@ def _apply(scene: Scene) -> Iterator[Change]:
     scene.graph.eliminate_dead_code()
     for node in scene.calls(aten.slice.Tensor):
         dim, start, step = _bounds(scene, node) or (0, 0, 1)
-        if step > 1 and scene.rank(node) < _MOST_RANK:
+        # slices of open shapes have no place in XNNPACK's partitioner (SliceCopyConfig)
+        is_closed = scene.shape(node) is not None
+        if step > 1 and scene.rank(node) < _MOST_RANK and is_closed:
             yield scene.changed(_NAME, node, "a slice of a dimension of its own")
             _divide(scene, node, dim, start, step)
 
 
 def _bounds(scene: Scene, node: torch.fx.Node) -> tuple[int, int, int] | None:
     """Dimension, start and step of a slice that goes to the end; None for another."""
-    before, after = scene.shape(node.args[0]), scene.shape(node)
+    before, after = scene.sizes(node.args[0]), scene.sizes(node)
     if before is None or after is None:
         return None
     names = ("input", "dim", "start", "end", "step")
     given = {"dim": 0, "start": None, "step": 1} | dict(zip(names, node.args, strict=False))
     dim = int(given["dim"]) % len(before)
+    if before[dim] == -1:
+        return None
     size, step = before[dim], int(given["step"])
     start = int(given["start"] or 0)
     start += size if start < 0 else 0
@@ -141,7 +145,7 @@ def _fold(
 
 
 def _thin(scene: Scene, node: torch.fx.Node, phase: _Phase) -> None:
-    write, channels = scene.writer(node), (scene.shape(node) or ())[1]
+    write, channels = scene.writer(node), (scene.sizes(node) or ())[1]
     size = [start + 1 for start in phase.starts]
     weight = torch.zeros(channels, 1, *size, dtype=scene.dtype(node))
     weight[..., -1, -1] = 1
