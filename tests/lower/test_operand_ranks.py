@@ -85,7 +85,7 @@ def test_a_region_in_two_dimensions_is_refused(tmp_path: Path) -> None:
         coordinate_transformation_mode="tf_crop_and_resize",
         mode="linear",
     )
-    with pytest.raises(Unsupported, match="two numbers for each axis"):
+    with pytest.raises(Unsupported, match="two finite numbers for each axis"):
         translate(read(saved("onnx", "Resize", asked, tmp_path)))
 
 
