@@ -307,3 +307,51 @@ def test_a_dimension_that_is_named_after_another_follows_from_it(tmp_path):
     assert done.verification.equal
     assert done.sizes["past + 1"] == done.sizes["past"] + 1
     assert straightway.convert(path, dims={"past": 6}).verification.equal
+
+
+def test_a_dimension_that_must_be_a_sum_of_others_is(tmp_path):
+    nodes = [
+        helper.make_node("Concat", ["past", "new"], ["keys"], axis=1),
+        helper.make_node("Mul", ["keys", "mask"], ["y"]),
+    ]
+    inputs = {"past": [1, "P", 3], "new": [1, "S", 3], "mask": [1, "T", 1]}
+    path = save(tmp_path / "m.onnx", nodes, inputs, ["y"], {})
+    done = straightway.convert(path)
+    assert done.sizes["P + S"] == done.sizes["P"] + done.sizes["S"]
+    assert "T is P + S: the model takes no other size" in [r.text for r in done.remarks]
+    feeds = (
+        {"past": floats(1, p, 3), "new": floats(1, s, 3), "mask": floats(1, p + s, 1)}
+        for p, s in ((4, 2), (1, 9))
+    )
+    assert_equal_at(path, done.data, *feeds)
+
+
+@pytest.mark.parametrize("at_run_time", [False, True])
+def test_what_only_runs_at_a_sum_is_open_at_it(at_run_time, tmp_path):
+    """The mask's element of the newest word, at the place of as many as came before."""
+    count = [
+        helper.make_node("Shape", ["past"], ["count"], start=1, end=2),
+        helper.make_node("ArgMin", ["past"], ["place"], axis=1, keepdims=0),
+        helper.make_node("Sub", ["place", "place"], ["nothing"]),
+        helper.make_node("Add", ["count", "nothing"], ["n"]),
+    ]
+    known = [helper.make_node("Shape", ["past"], ["n"], start=1, end=2)]
+    nodes = [
+        *(count if at_run_time else known),
+        helper.make_node("Gather", ["mask", "n"], ["m"], axis=1),
+        helper.make_node("ReduceSum", ["past", "axes"], ["sum"]),
+        helper.make_node("Mul", ["sum", "m"], ["y"]),
+    ]
+    inputs = {"past": [1, "P"], "mask": [1, "T"]}
+    path = save(tmp_path / "m.onnx", nodes, inputs, ["y"], {"axes": np.array([1])})
+    done = straightway.convert(path)
+    said = [r.text for r in done.remarks]
+    if at_run_time:
+        assert "compared where T is P + 1: the model does not run at all sizes" in said
+    else:
+        assert "T is P + 1: the model takes no other size" in said
+    assert_equal_at(
+        path,
+        done.data,
+        *({"past": floats(1, p), "mask": floats(1, t)} for p, t in ((3, 9), (5, 6))),
+    )

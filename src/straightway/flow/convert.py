@@ -18,7 +18,12 @@ from straightway.flow.blame import blamed
 from straightway.flow.borders import Border, borders
 from straightway.flow.hybrid import products
 from straightway.flow.inputs import Arrays, load_inputs, make_inputs, pinned_inputs
-from straightway.flow.open import Opened, Options, translate_open, with_usual_sizes
+from straightway.flow.open import (
+    Opened,
+    Options,
+    translate_open,
+    with_usual_sizes,
+)
 from straightway.flow.progress import Step, quiet
 from straightway.flow.reference import Oracle
 from straightway.flow.respelled import answered, asked_again
@@ -196,7 +201,7 @@ def convert(
                 told = limits.unverified(made.translation.written, path, target)
                 if told:
                     return _stored_as(asked, path, target, made.translation.telling(told), None)
-            proof = _proof(path, source, asked, made, engines)
+            made, proof = _proof(path, source, asked, made, engines)
             return _stored_as(asked, path, target, made.translation, proof)
 
 
@@ -230,7 +235,7 @@ def attempt(model: Path, request: Request) -> Conversion:
         request = request.of(source)
         request.step("converting")
         made = _opened(model, source, request)
-        proof = _proof(model, source, request, made, child)
+        made, proof = _proof(model, source, request, made, child)
         with files.scratch("draft.tflite", made.translation.written) as draft:
             found = prove(model, draft, made.translation, proof)
         return _conversion(model, None, made.translation, found, proof)
@@ -262,7 +267,9 @@ def _opened(path: Path, source: Graph, request: Request) -> Opened:
     return Opened(translation=translation, sets=sets, pinned=bool(pinned))
 
 
-def _proof(path: Path, source: Graph, request: Request, made: Opened, child: Child) -> "Proof":
+def _proof(
+    path: Path, source: Graph, request: Request, made: Opened, child: Child
+) -> tuple[Opened, "Proof"]:
     """What to compare on: where only the model tells what its inputs mean, such as it takes."""
     source = made.declared or source
     if request.inputs is None:
@@ -271,7 +278,7 @@ def _proof(path: Path, source: Graph, request: Request, made: Opened, child: Chi
             made = with_usual_sizes(oracle, source, made)
         else:
             made = replace(made, sets=accepted(oracle, source, made.sets, likely=made.pinned))
-    return Proof(child=child, sets=made.sets, sizes=made.sizes, step=request.step)
+    return made, Proof(child=child, sets=made.sets, sizes=made.sizes, step=request.step)
 
 
 def input_sets(source: Graph, request: Request, pinned: Arrays | None = None) -> list[Arrays]:

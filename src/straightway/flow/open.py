@@ -25,7 +25,7 @@ from straightway.flow.inputs import (
     read_arrays,
     within,
 )
-from straightway.flow.possible import Fits, elements, forced, like, prepared
+from straightway.flow.possible import Fits, elements, forced, like, prepared, related, sums
 from straightway.flow.reference import Oracle
 from straightway.flow.samples import (
     CONTRADICTIONS,
@@ -44,6 +44,7 @@ from straightway.flow.samples import (
 )
 from straightway.flow.suggestion import candidates
 from straightway.flow.translate import PLAIN, Form, Translation
+from straightway.ingest.derived import size_of
 from straightway.ingest.shapes import is_oversized, symbols_of
 from straightway.ir import Graph
 from straightway.remark import Remark
@@ -103,13 +104,28 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
             reasons.append(error)
         else:
             return _compared(declared, symbols, tried, options)
-    if not any(isinstance(reason, Unsupported) for reason in reasons):
-        found = forced(declared, symbols)
-        if found and len(found) < len(symbols):
+    lasting = any(isinstance(reason, Unsupported) for reason in reasons)
+    named = related(declared, converts=lasting)
+    if named is not None:
+        return _named(path, named, options)
+    if not lasting:
+        fixed = forced(declared, symbols)
+        if fixed and len(fixed) < len(symbols):
             return _settled(
-                path, at(declared, {s: symbols[s] for s in found}, found), found, options
+                path, at(declared, {s: symbols[s] for s in fixed}, fixed), fixed, options
             )
     raise remedy.refused(path, declared, symbols, reasons[0]) from reasons[0]
+
+
+def _named(path: Path, found: tuple[Graph, str, str], options: Options) -> Opened:
+    """Translate a model of which one dimension, here named so, follows from others."""
+    declared, before, named = found
+    made = translate_open(path, declared, options)
+    text = f"{before} is {named}: the model takes no other size"
+    told = Remark(kind="done", step=remedy.STEP, text=text)
+    return replace(
+        made, declared=made.declared or declared, translation=made.translation.telling([told])
+    )
 
 
 def _settled(path: Path, declared: Graph, found: Sizes, options: Options) -> Opened:
@@ -265,11 +281,32 @@ def _tied(declared: Graph, symbols: Symbols) -> list[str]:
 
 def with_usual_sizes(oracle: Oracle, declared: Graph, made: Opened) -> Opened:
     """One more set: of the sizes that people use, if the model runs at them."""
+    made = _with_related_sizes(oracle, declared, made)
     fits = like(made.translation)
     found = usual(declared, made.sets[-1], runs_on(oracle, declared), fits)
     if found is None or all(found[name].shape == a.shape for name, a in made.sets[-1].items()):
         return made
     return replace(made, sets=[*made.sets, found])
+
+
+def _with_related_sizes(oracle: Oracle, declared: Graph, made: Opened) -> Opened:
+    """Sets in which one dimension is a sum of others, where the model runs on no others."""
+    runs = runs_on(oracle, declared)
+    if all(map(runs, made.sets)):
+        return made
+    for symbol, named in sums(made.symbols):
+        sets = []
+        for arrays in made.sets:
+            sizes = sizes_in(arrays, made.symbols)
+            shapes = filled(declared, made.symbols, {**sizes, symbol: size_of(named, sizes) or 0})
+            graph = prepared(declared, shapes)
+            if graph is not None:
+                sets.append(within(resized(arrays, shapes), graph))
+        if len(sets) == len(made.sets) and all(map(runs, sets)):
+            text = f"compared where {symbol} is {named}: the model does not run at all sizes"
+            told = Remark(kind="done", step=remedy.STEP, text=text)
+            return replace(made, sets=sets, translation=made.translation.telling([told]))
+    return made
 
 
 def usual(

@@ -1,12 +1,22 @@
 """At which sizes of its open dimensions a model is possible, and the same as at others."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from straightway.flow import counted
-from straightway.flow.samples import CONTRADICTIONS, Shapes, Symbols, filled
+from straightway.flow.samples import (
+    CONTRADICTIONS,
+    Shapes,
+    Symbols,
+    checked,
+    filled,
+    is_batch,
+    ladders,
+)
 from straightway.flow.translate import UNFORESEEN, Translation, fitting, prepare
+from straightway.ingest.derived import size_of
+from straightway.ingest.shapes import open_dims
 from straightway.ir import Graph
 from straightway.lower.lowering import lower_graph
 
@@ -51,13 +61,13 @@ def like(made: Translation) -> Fits:
     return fits
 
 
-def lowers(graph: Graph) -> bool:
-    """Whether no lowering finds a contradiction."""
+def lowers(graph: Graph, *, converts: bool = False) -> bool:
+    """Whether no lowering finds a contradiction; with `converts`, nor refuses anything."""
     try:
-        lower_graph(graph)
+        found = lower_graph(graph)
     except (*CONTRADICTIONS, *UNFORESEEN):
         return False
-    return True
+    return not (converts and found.refusals)
 
 
 def _agree(shape: Sequence[int | str], stored: Sequence[int]) -> bool:
@@ -91,9 +101,67 @@ def forced(declared: Graph, symbols: Symbols) -> dict[str, int]:
     return {s: sizes[s] for s in symbols if s in alone.difference(*free)}
 
 
+def related(declared: Graph, *, converts: bool) -> tuple[Graph, str, str] | None:
+    """The model with one open dimension named after others, where it takes no other size.
+
+    The mask of a decoder is as long as what came before and what comes together. With it, the name
+    before and the name now; None where no such sum makes the model possible, or, asked so, one that
+    `converts`, of those sums that hold at sizes at which it does.
+    """
+    symbols = open_dims(declared)
+    trials = [{s: row[k] for k, s in enumerate(symbols)} for row in RELATED_SIZES]
+    holds = _known(declared, symbols) if converts and len(symbols) <= MOST_RELATED else None
+    for symbol, named in sums(symbols):
+        if holds is not None and size_of(named, holds) != holds[symbol]:
+            continue
+        found = [{**sizes, symbol: size_of(named, sizes) or 0} for sizes in trials]
+        shapes = [filled(declared, symbols, sizes) for sizes in found]
+        if all(_possible(declared, one, converts=converts) for one in shapes):
+            return _renamed(declared, symbols[symbol], named), symbol, named
+    return None
+
+
+def _known(declared: Graph, symbols: Symbols) -> dict[str, int]:
+    """Sizes at which the model converts, if any were found."""
+    for samples in ladders(symbols):
+        sizes = checked(symbols, samples)
+        if _possible(declared, filled(declared, symbols, sizes), converts=True):
+            return sizes
+    shapes = fitting(declared)
+    return {s: shapes[uses[0][0]][uses[0][1]] for s, uses in symbols.items()}
+
+
+def sums(symbols: Symbols) -> Iterator[tuple[str, str]]:
+    """Each dimension with each sum of others that it may be, batches last; none where there are many."""
+    if len(symbols) > MOST_RELATED:
+        return
+    known = dict.fromkeys(symbols, 1)
+    free = [symbol for symbol in symbols if size_of(symbol, known) is None]
+    inner = [symbol for symbol in free if not is_batch(symbols[symbol])]
+    for chosen in (inner, free):
+        for symbol in reversed(chosen):
+            others = [name for name in chosen if name != symbol and name.isidentifier()]
+            yield from ((symbol, f"{a} + {b}") for a, b in combinations(others, 2))
+            yield from ((symbol, f"{name} + 1") for name in others)
+
+
+def _renamed(declared: Graph, uses: Sequence[tuple[str, int]], named: str) -> Graph:
+    graph = counted.copied(declared)
+    for value in graph.inputs:
+        shape = [
+            named if (value.name, d) in uses else size
+            for d, size in enumerate(value.known_type.shape)
+        ]
+        value.type = replace(value.known_type, shape=tuple(shape))
+    return graph
+
+
+# Open dimensions of which one may be the sum of others, and sizes at which no sum is another one.
+MOST_RELATED = 5
+RELATED_SIZES = ((3, 7, 19, 47, 101), (5, 11, 23, 59, 131))
 CHANGES: tuple[Callable[[int], int], ...] = (lambda n: n + 1, lambda n: 2 * n, lambda n: 3 * n)
 
 
-def _possible(declared: Graph, shapes: Shapes) -> bool:
+def _possible(declared: Graph, shapes: Shapes, *, converts: bool = False) -> bool:
     graph = prepared(declared, shapes)
-    return graph is not None and lowers(graph)
+    return graph is not None and lowers(graph, converts=converts)
