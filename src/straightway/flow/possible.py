@@ -1,5 +1,6 @@
 """At which sizes of its open dimensions a model is possible, and the same as at others."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -111,7 +112,10 @@ def related(declared: Graph, *, converts: bool) -> tuple[Graph, str, str] | None
     symbols = open_dims(declared)
     trials = [{s: row[k] for k, s in enumerate(symbols)} for row in RELATED_SIZES]
     holds = _known(declared, symbols) if converts and len(symbols) <= MOST_RELATED else None
+    started = time.process_time()
     for symbol, named in sums(symbols):
+        if time.process_time() - started > BUDGET_S:
+            break
         if holds is not None and size_of(named, holds) != holds[symbol]:
             continue
         found = [{**sizes, symbol: size_of(named, sizes) or 0} for sizes in trials]
@@ -158,6 +162,7 @@ def _renamed(declared: Graph, uses: Sequence[tuple[str, int]], named: str) -> Gr
 
 # Open dimensions of which one may be the sum of others, and sizes at which no sum is another one.
 MOST_RELATED = 5
+BUDGET_S = 5.0
 RELATED_SIZES = ((3, 7, 19, 47, 101), (5, 11, 23, 59, 131))
 CHANGES: tuple[Callable[[int], int], ...] = (lambda n: n + 1, lambda n: 2 * n, lambda n: 3 * n)
 
