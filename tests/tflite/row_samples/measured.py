@@ -71,7 +71,9 @@ def expected(sample: Sample) -> list[np.ndarray]:
         arrays = real_inputs(sample) if sample.swept else sample.inputs
     else:
         arrays = [promoted(a) for a in sample.inputs]
-    with np.errstate(divide="ignore", invalid="ignore"):  # whole numbers may lie outside of a domain
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # whole numbers may lie outside of a domain
         found: Any = sample.reference(*arrays)
     results = [np.asarray(r) for r in (found if isinstance(found, (list, tuple)) else [found])]
     return [channels_last(r) for r in results] if sample.row.layout == "window" else results
