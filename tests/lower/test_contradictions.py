@@ -80,6 +80,12 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
             "are scattered",
         ),
         (
+            "ScatterND",
+            case(data=(4, 3, 5), indices=np.array(-1), updates=(2, 3, 5)),
+            "a dimension at least",
+        ),
+        ("Einsum", case(inputs=[(), (3,)], equation="!?", opset=21), "equation has letters"),
+        (
             "ScatterElements",
             case(data=(4, 3), indices=run([[1, 2]], np.int64), updates=(1, 3), opset=18),
             "are scattered",
@@ -536,3 +542,10 @@ def test_the_evaluator_gets_floats_where_it_would_round_weights(tmp_path):
     (found,) = Evaluator(path).run({"x": np.arange(6, dtype=np.int32).reshape(2, 3)}).values()
     assert found.dtype == np.float32
     assert found.tolist() == [[3.5], [8.0]]
+
+
+def test_several_numbers_for_one_are_named(tmp_path: Path) -> None:
+    given = case(a=(2, 3), b=np.ones((3, 4), F4), activation="LeakyRelu", activation_alpha=[0.5])
+    path = saved("FusedGemm", given, tmp_path, "com.microsoft")
+    with pytest.raises(InvalidModel, match="'activation_alpha' is one number"):
+        translate(read(path))

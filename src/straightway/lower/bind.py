@@ -155,6 +155,8 @@ def _check_text_and_number(name: str, annotation: Any, value: Any) -> None:
     """Refuse attributes that are no text in UTF-8, and infinite ones and NaN where 0 times it comes up."""
     if isinstance(value, bytes):
         raise InvalidModel(f"attribute '{name}' is no text; got {value!r}")
+    if annotation in (float, float | None) and isinstance(value, tuple):
+        raise InvalidModel(f"attribute '{name}' is one number; got {list(value)}")
     finite = not isinstance(value, float) or math.isfinite(value)
     if not finite and annotation in (float, float | None):
         raise NotYet(f"attribute '{name}' must be a finite number; got {value}")

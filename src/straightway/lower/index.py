@@ -115,6 +115,8 @@ def flat_places(g: Builder, indices: Value, shape: tuple[int, ...], axis: int) -
 
 
 def _points_inside(data: Value, indices: Value, batch_dims: int) -> bool:
+    if not indices.rank:
+        raise InvalidModel(f"places have a dimension at least; got {indices.type}")
     if indices.const is None:
         return True
     sizes = np.array(data.shape[batch_dims : batch_dims + indices.shape[-1]])

@@ -4,6 +4,8 @@ Found by calling each of them on damaged nodes (onnx 1.23): reads past the end o
 assertions of the C++ library and loops over a trillion dimensions end the process, or never end.
 """
 
+import re
+
 from straightway.ir import Node, TensorType, Value
 
 # More dimensions than any tensor has; an operand of shapes has one element a dimension.
@@ -60,6 +62,8 @@ WORDS = {
     ("ScatterND", "reduction"): {"none", "add", "mul", "max", "min"},
     ("BitShift", "direction"): {"LEFT", "RIGHT"},
 }
+# Of other words, Einsum's shape function may find no end.
+EQUATION = re.compile(r"[A-Za-z.,\s]*(->[A-Za-z.\s]*)?\Z")
 # Numbers of steps: a larger one can't be meant, and TFLite has 32 bits for it.
 STEPS = frozenset({"kernel_shape", "strides", "dilations", "pads", "output_padding"})
 MOST_STEPS = 2**31 - 1
@@ -110,6 +114,9 @@ def check_attributes(node: Node) -> None:
     for (op, name), words in WORDS.items():
         if node.op.name == op and node.attrs.get(name, min(words)) not in words:
             raise ValueError(f"{name} is one of {sorted(words)}; got {node.attrs[name]!r}")
+    equation = node.attrs.get("equation", "")
+    if node.op.name == "Einsum" and not (isinstance(equation, str) and EQUATION.match(equation)):
+        raise ValueError(f"equation has letters, commas, '...' and '->'; got {equation!r}")
 
 
 def _check_spread(small: TensorType, whole: TensorType, axis: object) -> None:
