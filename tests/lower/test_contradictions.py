@@ -86,6 +86,16 @@ def saved(op: str, given: Case, folder: Path, domain: str = "onnx") -> Path:
         ),
         ("Einsum", case(inputs=[(), (3,)], equation="!?", opset=21), "equation has letters"),
         (
+            "Col2Im",
+            case(
+                input=(2, 3, 12),
+                image_shape=np.array([5, 4]),
+                block_shape=np.array([2**31, 2]),
+                opset=18,
+            ),
+            "do not lie in",
+        ),
+        (
             "ScatterElements",
             case(data=(4, 3), indices=run([[1, 2]], np.int64), updates=(1, 3), opset=18),
             "are scattered",

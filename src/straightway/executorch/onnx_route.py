@@ -9,7 +9,7 @@ import torch
 
 from straightway.errors import ToolFailed, Unsupported
 from straightway.executorch.interface import named_shapes
-from straightway.executorch.lines import user_line
+from straightway.executorch.lines import at_line
 from straightway.executorch.model import Model, first_line
 
 
@@ -32,8 +32,6 @@ def write_onnx(model: Model, path: Path) -> None:
                 else named_shapes(model.module, model.dynamic_shapes),
             )
     except Exception as error:  # torch.onnx raises what its decompositions raise
-        place = user_line(error)
         raise Unsupported(
-            f"{model.name}: torch.onnx.export can't write it: {first_line(error)}"
-            + (f" (at {place})" if place else "")
+            f"{model.name}: torch.onnx.export can't write it{at_line(error)}: {first_line(error)}"
         ) from error

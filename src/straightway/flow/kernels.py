@@ -1,8 +1,7 @@
 """What a written file asks of an engine's kernels that they do not compute."""
 
-from collections.abc import Iterator
-
-from straightway.ir import Graph, Node
+from straightway.ir import Graph
+from straightway.passes.types import nested
 from straightway.quant.substitutes import is_spared
 from straightway.remark import Remark
 from straightway.targets.engine import Engine
@@ -20,15 +19,8 @@ def untaken(graph: Graph, engine: Engine, *, accelerated: bool) -> list[Remark]:
             op=node.op.name,
             text=f"'{node.name}' can't run on the target: {reason}",
         )
-        for node in _all(graph)
+        for inner in nested(graph)
+        for node in inner.nodes
         if not is_spared(node, accelerated=accelerated)
         and (reason := engine.fault(node, written=True))
     ]
-
-
-def _all(graph: Graph) -> Iterator[Node]:
-    """The ops of a file, those in loops and branches as well."""
-    for node in graph.nodes:
-        yield node
-        for inner in node.graphs():
-            yield from _all(inner)

@@ -107,36 +107,22 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
     lasting = any(isinstance(reason, Unsupported) for reason in reasons)
     named = related(declared, converts=lasting)
     if named is not None:
-        return _named(path, named, options)
+        graph, before, now = named
+        return _again(path, graph, f"{before} is {now}", options)
     if not lasting:
         fixed = forced(declared, symbols)
         if fixed and len(fixed) < len(symbols):
-            return _settled(
-                path, at(declared, {s: symbols[s] for s in fixed}, fixed), fixed, options
-            )
+            graph = at(declared, {s: symbols[s] for s in fixed}, fixed)
+            return _again(path, graph, ", ".join(f"{s} is {n}" for s, n in fixed.items()), options)
     raise remedy.refused(path, declared, symbols, reasons[0]) from reasons[0]
 
 
-def _named(path: Path, found: tuple[Graph, str, str], options: Options) -> Opened:
-    """Translate a model of which one dimension, here named so, follows from others."""
-    declared, before, named = found
+def _again(path: Path, declared: Graph, what: str, options: Options) -> Opened:
+    """Translate a model of which some dimensions are now what they alone can be."""
     made = translate_open(path, declared, options)
-    text = f"{before} is {named}: the model takes no other size"
-    told = Remark(kind="done", step=remedy.STEP, text=text)
+    told = Remark(kind="done", step=remedy.STEP, text=f"{what}: the model takes no other size")
     return replace(
         made, declared=made.declared or declared, translation=made.translation.telling([told])
-    )
-
-
-def _settled(path: Path, declared: Graph, found: Sizes, options: Options) -> Opened:
-    """Translate a model of which some dimensions, here fixed, can have one size only."""
-    made = translate_open(path, declared, options)
-    text = f"{', '.join(f'{s} is {n}' for s, n in found.items())}: the model takes no other size"
-    told = Remark(kind="done", step=remedy.STEP, text=text)
-    return replace(
-        made,
-        declared=made.declared or declared,
-        translation=made.translation.telling([told]),
     )
 
 

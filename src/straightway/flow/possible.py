@@ -90,7 +90,7 @@ def forced(declared: Graph, symbols: Symbols) -> dict[str, int]:
     shapes = fitting(declared)
     if not _possible(declared, shapes):
         return {}
-    sizes = {s: shapes[uses[0][0]][uses[0][1]] for s, uses in symbols.items()}
+    sizes = _sizes(symbols, shapes)
 
     def changes(*names: str) -> bool:
         others = ({s: change(sizes[s]) for s in names} for change in CHANGES)
@@ -131,7 +131,10 @@ def _known(declared: Graph, symbols: Symbols) -> dict[str, int]:
         sizes = checked(symbols, samples)
         if _possible(declared, filled(declared, symbols, sizes), converts=True):
             return sizes
-    shapes = fitting(declared)
+    return _sizes(symbols, fitting(declared))
+
+
+def _sizes(symbols: Symbols, shapes: Shapes) -> dict[str, int]:
     return {s: shapes[uses[0][0]][uses[0][1]] for s, uses in symbols.items()}
 
 

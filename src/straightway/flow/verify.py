@@ -60,7 +60,8 @@ class Carried:
 
     def __str__(self) -> str:
         if self.quanta is not None:
-            return f"'{self.name}' is {self.quanta:.3g} quanta from onnxruntime's"
+            unit = "quantum" if self.quanta == 1 else "quanta"
+            return f"'{self.name}' is {self.quanta:.3g} {unit} from onnxruntime's"
         return (
             f"'{self.name}' is as far from onnxruntime's as {self.sqnr_db:.1f} dB signal to error"
         )

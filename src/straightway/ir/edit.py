@@ -1,11 +1,12 @@
 """Everything that changes a graph. Uses, producers and origins are kept true here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from straightway.ir.elements import held
-from straightway.ir.graph import Graph, Node, Value
+from straightway.ir.graph import Graph, Node, Op, Value
 from straightway.ir.source import Origins, merge
 from straightway.ir.types import TensorType
 
@@ -53,6 +54,19 @@ def insert(graph: Graph, node: Node, before: Node | None = None) -> Node:
         value.producer = node
         graph.taken.setdefault(value.name, 0)
     return node
+
+
+def before(
+    node: Node, op: Op, inputs: Sequence[Value | None], attrs: Mapping[str, Any], count: int = 1
+) -> list[Value]:
+    """Write an op that does a part of what `node` stands for, ahead of it; its results have no type yet."""
+    graph = node.graph
+    if graph is None:
+        raise ValueError(f"node '{node.name}' is in no graph")
+    stem = node.outputs[0].name if node.outputs else node.name
+    made = [Value(graph.fresh(f"{stem}/{op.name.lower()}"), None) for _ in range(count)]
+    insert(graph, Node(op, inputs, made, dict(attrs), name=node.name, origins=node.origins), node)
+    return made
 
 
 def append(graph: Graph, node: Node) -> Node:

@@ -185,14 +185,4 @@ class _Unrolling:
 
     def op(self, name: str, inputs: Sequence[Value], attrs: dict[str, int]) -> Value:
         """Write one node for the loop itself."""
-        result = Value(self.graph.fresh(f"{self.node.name}/{name.lower()}"), None)
-        node = Node(
-            onnx_op(name, OPSET),
-            inputs,
-            [result],
-            attrs,
-            name=self.node.name,
-            origins=self.node.origins,
-        )
-        edit.insert(self.graph, node, before=self.node)
-        return result
+        return edit.before(self.node, onnx_op(name, OPSET), inputs, attrs)[0]

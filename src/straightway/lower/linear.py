@@ -6,7 +6,7 @@ from straightway.errors import InvalidModel
 from straightway.ir import Node, Value
 from straightway.lower.builder import Builder
 from straightway.lower.declare import ABSENT, Ints, case, lower, need, run
-from straightway.lower.scores import LABELS, TRANSFORMS, need_finite, transformed
+from straightway.lower.scores import TRANSFORMS, need_finite, transformed, whole_labels
 
 DOMAIN = "ai.onnx.ml"
 Floats = tuple[float, ...]
@@ -64,12 +64,9 @@ def linear_regressor(
     "LinearClassifier",
     domain=DOMAIN,
     needs=[
-        need(
+        whole_labels(
             lambda classlabels_strings, node: not (classlabels_strings and node.outputs[0].uses),
-            "labels must be whole numbers, since LiteRT hands over no texts; got "
-            "{classlabels_strings}",
-            remedy=LABELS,
-            possible=True,
+            "classlabels_strings",
         ),
         need(
             lambda intercepts, classlabels_ints, classlabels_strings: (

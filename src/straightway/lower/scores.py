@@ -1,7 +1,7 @@
 """What `post_transform` makes of scores, as ONNX Runtime computes it (core/providers/cpu/ml/ml_common.h)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from straightway.errors import NotYet
 from straightway.ir import Value
 from straightway.lower.activation import sigmoid
 from straightway.lower.builder import Builder
+from straightway.lower.declare import Need, need
 from straightway.lower.softmax import soft
 
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
@@ -16,6 +17,18 @@ LABELS = (
     "export with whole numbers for labels (scikit-learn: fit on LabelEncoder's), or drop the output of "
     "labels and name them by the scores"
 )
+
+
+def whole_labels(test: Callable[..., bool], given: str) -> Need:
+    """Labels that are read must not be texts; `given` names them in the sentence."""
+    return need(
+        test,
+        f"labels must be whole numbers, since LiteRT hands over no texts; got {{{given}}}",
+        remedy=LABELS,
+        possible=True,
+    )
+
+
 # Smaller scores count as zeros (ml_common.h: ComputeSoftmaxZero).
 ZERO = 1e-7
 # Winitzki's approximation of the inverse of the error function (ml_common.h: ErfInv).

@@ -15,7 +15,7 @@ from straightway.lower.activation import sigmoid
 from straightway.lower.builder import Builder
 from straightway.lower.coupling import coupled
 from straightway.lower.declare import ABSENT, Ints, case, lower, need, run
-from straightway.lower.scores import LABELS, TRANSFORMS, need_finite, transformed
+from straightway.lower.scores import TRANSFORMS, need_finite, transformed, whole_labels
 
 DOMAIN = "ai.onnx.ml"
 Floats = tuple[float, ...]
@@ -252,12 +252,9 @@ PLAIN: Attributes = {"x": X, "outputs": 2, "kernel_params": PARAMS, "rho": (0.12
     domain=DOMAIN,
     needs=[
         KERNEL,
-        need(
+        whole_labels(
             lambda labels, node: not (labels.classlabels_strings and node.outputs[0].uses),
-            "labels must be whole numbers, since LiteRT hands over no texts; got "
-            "{labels.classlabels_strings}",
-            remedy=LABELS,
-            possible=True,
+            "labels.classlabels_strings",
         ),
         need(
             lambda labels: labels.count > 1,

@@ -15,7 +15,7 @@ from straightway.lower.activation import sigmoid
 from straightway.lower.builder import Builder
 from straightway.lower.declare import Case, case, lower, need, run
 from straightway.lower.integers import INT32
-from straightway.lower.scores import LABELS, TRANSFORMS, need_finite, probit, transformed
+from straightway.lower.scores import TRANSFORMS, need_finite, probit, transformed, whole_labels
 from straightway.lower.tree_nodes import Ensemble, Floats, Ints, Nodes, Weights, one_of
 from straightway.lower.trees import FLOAT, Forest
 
@@ -253,12 +253,9 @@ class Classes:
     "TreeEnsembleClassifier",
     domain=DOMAIN,
     needs=[
-        need(
+        whole_labels(
             lambda classes, node: not (classes.classlabels_strings and node.outputs[0].uses),
-            "labels must be whole numbers, since LiteRT hands over no texts; got "
-            "{classes.classlabels_strings}",
-            remedy=LABELS,
-            possible=True,
+            "classes.classlabels_strings",
         ),
         need(
             lambda classes: classes.count > 1,

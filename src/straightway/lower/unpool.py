@@ -169,6 +169,8 @@ def _places(image: tuple[int, ...], block: tuple[int, ...], win: Window) -> np.n
     axes = []
     for d in range(count):
         extent = (block[d] - 1) * dilations[d] + 1
+        if not 0 < extent <= image[d] + pads[d] + pads[d + count]:
+            raise InvalidModel(f"blocks of {block}, {dilations} apart, do not lie in {image}")
         blocks = (image[d] + pads[d] + pads[d + count] - extent) // strides[d] + 1
         taps = np.arange(block[d]) * dilations[d] - pads[d]
         axes.append(taps[:, None] + np.arange(blocks) * strides[d])

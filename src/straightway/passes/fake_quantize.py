@@ -144,23 +144,25 @@ def _added(node: Node) -> tuple[Value, float] | None:
     """The operand of a sum with a whole number, or of a difference from one, and what is added to it."""
     if not is_onnx(node, "Add", "Sub"):
         return None
-    x, constant = node.operands()
-    if is_onnx(node, "Add") and constant.const is None:
-        x, constant = constant, x
-    found = _number(constant)
+    x, found = _and_number(node, "Add")
     if found is None or found != round(found):
         return None
     return x, -found if is_onnx(node, "Sub") else found
+
+
+def _and_number(node: Node, commutes: str) -> tuple[Value, float | None]:
+    """The operand, and the number beside it: the second, or either of an op that commutes."""
+    x, constant = node.operands()
+    if is_onnx(node, commutes) and constant.const is None:
+        x, constant = constant, x
+    return x, _number(constant)
 
 
 def _factor(node: Node) -> tuple[Value, float] | None:
     """The operand of a product with a number, or of a quotient by one, and what it is multiplied with."""
     if not is_onnx(node, "Mul", "Div"):
         return None
-    x, constant = node.operands()
-    if is_onnx(node, "Mul") and constant.const is None:
-        x, constant = constant, x
-    factor = _number(constant)
+    x, factor = _and_number(node, "Mul")
     if factor is None or not factor > 0 or x.const is not None:
         return None
     return x, factor if is_onnx(node, "Mul") else 1 / factor

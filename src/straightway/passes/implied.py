@@ -146,15 +146,10 @@ def _resized(node: Node, kind: TensorType) -> list[tuple[Value, np.ndarray]]:
 
 def scales(node: Node) -> list[tuple[Value, np.ndarray]]:
     """Scales that come at run time, and numbers that give the result's sizes: others may, too."""
-    if not is_onnx(node, "Resize", "Upsample"):
+    asked = _asked(node, "scales", "Resize", "Upsample")
+    if asked is None or 0 in asked[0].shape:
         return []
-    x, value, kind = node.inputs[0], operand(node, "scales"), node.outputs[0].type
-    if value is None or value.type is None or value.const is not None:  # perhaps a Constant's
-        return []
-    if x is None or x.type is None or kind is None:
-        return []
-    if not (x.type.is_static and kind.is_static) or 0 in x.shape:
-        return []
+    x, value, kind = asked
     named = argument(node, "axes") or range(kind.rank)
     found = np.array([kind.dims[axis] / x.shape[axis] for axis in named], np.float32)
     return [(value, found)] if found.shape == value.shape else []
@@ -162,18 +157,13 @@ def scales(node: Node) -> list[tuple[Value, np.ndarray]]:
 
 def limits(node: Node) -> list[tuple[Value, np.ndarray]]:
     """Sizes that come at run time and tell only one factor for all axes, and such as give the result's."""
-    if not is_onnx(node, "Resize"):
+    asked = _asked(node, "sizes", "Resize")
+    policy = str(argument(node, "keep_aspect_ratio_policy", "stretch")) if asked else ""
+    if asked is None or policy not in LIMITS or 0 in asked[0].shape:
         return []
-    x, value, kind = node.inputs[0], operand(node, "sizes"), node.outputs[0].type
-    if value is None or value.type is None or value.const is not None:  # perhaps a Constant's
-        return []
-    if x is None or x.type is None or kind is None:
-        return []
-    policy = str(argument(node, "keep_aspect_ratio_policy", "stretch"))
-    if policy not in LIMITS or not (x.type.is_static and kind.is_static) or 0 in x.shape:
-        return []
+    x, value, kind = asked
     named = list(argument(node, "axes") or range(kind.rank))
-    before = np.array(x.type.dims, np.int64)[named]
+    before = np.array(x.known_type.dims, np.int64)[named]
     after = np.array(kind.dims, np.int64)[named]
     for factor in after / before:
         found = LIMITS[policy](before * factor).astype(np.int64)
@@ -184,16 +174,24 @@ def limits(node: Node) -> list[tuple[Value, np.ndarray]]:
 
 def columns(node: Node) -> list[tuple[Value, np.ndarray]]:
     """A block's shape that comes at run time, and one that gives so many blocks: others may, too."""
-    if not is_onnx(node, "Col2Im"):
+    asked = _asked(node, "block_shape", "Col2Im")
+    if asked is None:
         return []
-    x, block, kind = node.inputs[0], operand(node, "block_shape"), node.outputs[0].type
-    if block is None or block.const is not None or x is None or x.type is None or kind is None:
-        return []
-    if not (x.type.is_static and kind.is_static):
-        return []
-    return [(block, np.array(found, np.int64)) for found in blocks(node, kind.dims, x.type.dims)][
-        :1
-    ]
+    x, block, kind = asked
+    first = itertools.islice(blocks(node, kind.dims, x.known_type.dims), 1)
+    return [(block, np.array(found, np.int64)) for found in first]
+
+
+def _asked(node: Node, name: str, *ops: str) -> tuple[Value, Value, TensorType] | None:
+    """Data, an operand that comes at run time, and the result's type, of one of these ops and static."""
+    if not is_onnx(node, *ops):
+        return None
+    x, value, kind = node.inputs[0], operand(node, name), node.outputs[0].type
+    if value is None or value.type is None or value.const is not None:  # perhaps a Constant's
+        return None
+    if x is None or x.type is None or kind is None or not (x.type.is_static and kind.is_static):
+        return None
+    return x, value, kind
 
 
 LIMITS = {"not_larger": np.ceil, "not_smaller": np.floor}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from straightway.errors import InvalidModel
-from straightway.ir import Graph, Node, Op, Value, edit
+from straightway.ir import Graph, Node, Value, edit
 from straightway.passes.arguments import argument, is_onnx, onnx_op
 from straightway.passes.outputs import replace
 
@@ -76,12 +76,14 @@ def _split(graph: Graph, node: Node, sizes: Sequence[int], axis: int) -> Value:
     """A sequence of the results of a Split, without the axis where it is not kept."""
     x = node.operands()[0]
     lengths = edit.constant(graph, np.array(sizes, np.int64))
-    parts = _add(graph, node, onnx_op("Split", SINCE), [x, lengths], axis=axis, count=len(sizes))
+    parts = edit.before(
+        node, onnx_op("Split", SINCE), [x, lengths], {"axis": axis}, count=len(sizes)
+    )
     if len(node.inputs) == 1 and not argument(node, "keepdims", 1):
         axes = edit.constant(graph, np.array([axis], np.int64))
         squeeze = onnx_op("Squeeze", SINCE)
-        parts = [_add(graph, node, squeeze, [part, axes])[0] for part in parts]
-    return _add(graph, node, onnx_op("SequenceConstruct", 11), parts)[0]
+        parts = [edit.before(node, squeeze, [part, axes], {})[0] for part in parts]
+    return edit.before(node, onnx_op("SequenceConstruct", 11), parts, {})[0]
 
 
 def _as_split(graph: Graph, node: Node) -> Value | None:
@@ -126,16 +128,6 @@ def _place(node: Node, index: int, count: int, *, last: bool = False) -> int | N
     return place if place >= 0 else place + behind
 
 
-def _add(
-    graph: Graph, node: Node, op: Op, operands: Sequence[Value], *, count: int = 1, **attrs: int
-) -> Tensors:
-    """Put an operator before the node."""
-    made = [Value(graph.fresh(f"{node.output.name}/{op.name}"), None) for _ in range(count)]
-    new = Node(op, [*operands], made, attrs, name=node.name, origins=node.origins)
-    edit.insert(graph, new, before=node)
-    return made
-
-
 def _at(_: Graph, node: Node, known: Tensors) -> Value | None:
     place = _place(node, 1, len(known))
     return None if place is None else known[place]
@@ -153,8 +145,8 @@ def _joined(graph: Graph, node: Node, known: Tensors) -> Value | None:
     if argument(node, "new_axis", 0):
         axes = edit.constant(graph, np.array([axis], np.int64))
         unsqueeze = onnx_op("Unsqueeze", SINCE)
-        known = [_add(graph, node, unsqueeze, [one, axes])[0] for one in known]
-    return _add(graph, node, onnx_op("Concat", SINCE), known, axis=axis)[0]
+        known = [edit.before(node, unsqueeze, [one, axes], {})[0] for one in known]
+    return edit.before(node, onnx_op("Concat", SINCE), known, {"axis": axis})[0]
 
 
 MAKERS: dict[str, Callable[[Sequences, Graph, Node], Tensors | None]] = {

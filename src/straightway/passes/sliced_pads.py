@@ -140,14 +140,4 @@ class _Padding:
 
     def op(self, name: str, inputs: Sequence[Value], **attrs: int) -> Value:
         """Write one node."""
-        result = Value(self.graph.fresh(f"{self.node.name}/{name.lower()}"), None)
-        node = Node(
-            onnx_op(name, OPSET),
-            inputs,
-            [result],
-            attrs,
-            name=self.node.name,
-            origins=self.node.origins,
-        )
-        edit.insert(self.graph, node, before=self.node)
-        return result
+        return edit.before(self.node, onnx_op(name, OPSET), inputs, attrs)[0]
