@@ -1,6 +1,7 @@
 """Which sizes open dimensions are taken to have: told apart, tied, usual, or the user's."""
 
 import numpy as np
+import onnx
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from flatbuffers import Builder
@@ -355,3 +356,15 @@ def test_what_only_runs_at_a_sum_is_open_at_it(at_run_time, tmp_path):
         done.data,
         *({"past": floats(1, p), "mask": floats(1, t)} for p, t in ((3, 9), (5, 6))),
     )
+
+
+def test_numbers_beyond_int32_are_not_made_of_sizes(tmp_path):
+    nodes = [helper.make_node("ReduceMean", ["x"], ["y"])]
+    path = save(tmp_path / "m.onnx", nodes, {"x": [2, "M", 4]}, ["y"], {})
+    model = onnx.load(path)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.UINT64
+    onnx.save(model, path)
+    with pytest.raises(straightway.Unsupported, match="beyond int32"):
+        straightway.convert(path)
+    assert straightway.convert(path, dims={"M": 8}).verification.equal

@@ -325,6 +325,20 @@ def test_what_engines_disagree_on_is_refused(
 @pytest.mark.parametrize(
     ("op", "given"),
     [
+        (
+            "QLinearMatMul",
+            case(
+                a=run(np.arange(24).reshape(2, 3, 4), np.uint8),
+                a_scale=np.array([np.inf], F4),
+                a_zero_point=np.array(7, np.uint8),
+                b=np.arange(20, dtype=np.uint8).reshape(4, 5),
+                b_scale=np.array(0.05, F4),
+                b_zero_point=np.array(9, np.uint8),
+                y_scale=np.array(0.9, F4),
+                y_zero_point=np.array(100, np.uint8),
+                opset=21,
+            ),
+        ),
         ("Celu", case(x=np.linspace(-2, 2, 6, dtype=F4), alpha=-1.0)),
         ("Unsqueeze", case(data=(2, 4), axes=(-1,), opset=8)),
         ("STFT", case(signal=(1, 20), frame_step=np.array(4), window=np.ones(8, F4), opset=17)),

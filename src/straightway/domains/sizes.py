@@ -13,10 +13,12 @@ from itertools import combinations
 
 import numpy as np
 
+from straightway.errors import NotYet
 from straightway.ir import Graph, Node, Op, Value, edit, tensor_type
 
 Sample = tuple[int, ...]
 POINTS = 3
+LARGEST = 2**31 - 1
 MASKS = ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")
 
 
@@ -173,7 +175,9 @@ class Writer:
         return self.sizes[one]
 
     def const(self, number: int) -> Value:
-        """A vector of one element."""
+        """A vector of one element; raises NotYet beyond int32, in which shapes are computed."""
+        if not -LARGEST - 1 <= number <= LARGEST:
+            raise NotYet(f"a number that follows from open sizes is beyond int32: {number}")
         return edit.constant(self.graph, np.array([number], np.int32), "size")
 
     def op(

@@ -101,11 +101,17 @@ class Memory:
         fresh = g.SELECT_V2(g.LESS(away, length), g.ADD(away, behind), none)
         return g.GATHER(every, g.SELECT_V2(g.LESS(line, first), line, fresh), axis=2)
 
-    def seen(self, g: Builder, queries: int, window: int) -> Value:
-        """Which keys each query sees: its own, those before it, and no more than a window's."""
+    def seen(self, g: Builder, queries: int, window: int, *, ends: bool) -> Value:
+        """Which keys each query sees: its own, those before it, and no more than a window's.
+
+        With `ends`, queries of the padding see what the last word sees.
+        """
         refuse_large_table("which key each query sees", queries, self.size, MOST_MASKED)
         columns = g.const(np.arange(self.size).reshape(1, 1, 1, self.size), INT32)
-        behind = g.SUB(self.places(g, queries), columns)
+        places = self.places(g, queries)
+        if ends and self.is_first:
+            places = g.MINIMUM(places, g.SUB(self.ends, 1))
+        behind = g.SUB(places, columns)
         seen = g.GREATER_EQUAL(behind, 0)
         if window > 0:
             seen = g.LOGICAL_AND(seen, g.LESS(behind, window))
@@ -181,7 +187,10 @@ class Extras:
         case(**{**PROMPT, "seqlens_k": run([0, 2], np.int32)}, **TURNED, local_window_size=2),
         case(**PROMPT, **TURNED, scale=0.5, softcap=2.0),
         case(**{**PROMPT, "query": (BATCH, NEW, 8 * WIDTH), "key": None, "value": None}, **TURNED),
-        case(**PROMPT, local_window_size=2, smooth_softmax=1),
+        *(
+            case(**{**PROMPT, "seqlens_k": run([0, 1], np.int32)}, local_window_size=2, **options)
+            for options in ({}, {"smooth_softmax": 1}, {"softcap": 2.0})
+        ),
         case(
             **{**PROMPT, "past_key": (BATCH, 2, 5, WIDTH), "past_value": (BATCH, 2, 5, WIDTH)},
             **TURNED,
@@ -254,11 +263,14 @@ def group_query_attention(  # noqa: PLR0917 - the signature is the schema
         if missing > 0:
             bias = join(g, [bias, g.const(np.zeros((*bias.shape[:3], missing), bias.dtype))], 3)
         scores = g.ADD(scores, bias)
-    seen = memory.seen(g, scores.shape[2], scoring.local_window_size)
+    smooth = scoring.smooth_softmax == 1
+    # onnxruntime computes these without its flash attention, whose windows end elsewhere in padding
+    plain = smooth or head_sink is not None or scoring.softcap > 0
+    seen = memory.seen(g, scores.shape[2], scoring.local_window_size, ends=plain)
     with np.errstate(invalid="ignore"):  # `ops` asks of every type, integers too
         unseen = g.const(np.array(-np.inf), scores.dtype)
     scores = g.SELECT_V2(seen, scores, unseen)
-    weights = _weights(g, scores, head_sink, smooth=scoring.smooth_softmax == 1)
+    weights = _weights(g, scores, head_sink, smooth=smooth)
     if memory.is_first and scoring.local_window_size > 0:  # of padding a window may hold none
         sees = g.REDUCE_ANY(seen, axes=(3,), keep_dims=True)
         weights = g.SELECT_V2(sees, weights, g.const(0, weights.dtype))

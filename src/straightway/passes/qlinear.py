@@ -201,6 +201,9 @@ def _key(node: Node) -> tuple[bytes, bytes, str] | None:
 def _is_constant(spelling: Spelling) -> bool:
     reads = [one for one in spelling.operands if isinstance(one, Read)] + [spelling.result]
     given = [v for one in reads for v in (one.scale, one.zero_point) if v is not None]
+    scales = [one.scale.const for one in reads if one.scale is not None]
+    if any(scale is not None and not np.isfinite(scale).all() for scale in scales):
+        return False
     return spelling.varies or all(value.const is not None for value in given)
 
 
