@@ -573,3 +573,16 @@ def test_several_numbers_for_one_are_named(tmp_path: Path) -> None:
     path = saved("FusedGemm", given, tmp_path, "com.microsoft")
     with pytest.raises(InvalidModel, match="'activation_alpha' is one number"):
         translate(read(path))
+
+
+def test_a_resize_to_less_than_nothing_has_no_type(tmp_path: Path) -> None:
+    given = case(
+        x=np.ones((2, 3, 4, 6), np.int64),
+        sizes=np.array([-1, 0]),
+        axes=(2, 3),
+        keep_aspect_ratio_policy="not_smaller",
+        mode="linear",
+        opset=19,
+    )
+    with pytest.raises(StraightwayError, match="is not known"):
+        translate(read(saved("Resize", given, tmp_path)))

@@ -40,7 +40,8 @@ def _is_lowered(node: Node) -> bool:
 def _is_constant(node: Node) -> bool:
     """Whether it computes a constant that nothing folded: its parts may be folded."""
     known = bool(node.inputs) and all(v.const is not None for v in node.operands())
-    return known and not _is_refused(node)
+    typed = all(v.type is not None and v.type.is_static for v in node.outputs)
+    return known and typed and not _is_refused(node)  # needs are of known types
 
 
 def _is_refused(node: Node) -> bool:
