@@ -41,7 +41,7 @@ STEPS = (
 # and why nothing was compared
 LIMITS = "flow.limits"
 # and which dimensions are no longer apart, or open
-OPEN, TOLD = "flow.open", (": the model takes no other", ": the model does not run at all")
+OPEN = "flow.open.sizes"
 ENGINES = ("litert", "onnxruntime")
 
 
@@ -142,11 +142,7 @@ def lines(conversion: Any) -> list[str]:
         )
         if conversion.sizes:
             text.append(f"{', '.join(conversion.sizes)} stay open: each set has other sizes")
-            text += [
-                r.text
-                for r in conversion.remarks
-                if r.step == OPEN and any(t in r.text for t in TOLD)
-            ]
+            text += [r.text for r in conversion.remarks if r.step == OPEN]
         if found.note:
             text.append(found.note)
         partitions, outside = found.ran.placement.partitions, found.ran.placement.outside

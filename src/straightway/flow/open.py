@@ -52,6 +52,8 @@ from straightway.remark import Remark
 # Ladders of sizes that lead to different files: the first may be too small, but what only multiples
 # of 32 agree on does not hold at any size.
 MOST_DIFFERING = 1
+# the step that says which sizes are no choice
+SIZES = "flow.open.sizes"
 Runs = Callable[[Arrays], bool]
 # larger tensors take too long to try: each pixel of 224 by 224 attending to each is 10 GB
 MOST_ELEMENTS = 2**24
@@ -120,7 +122,7 @@ def translate_open(path: Path, declared: Graph, options: Options) -> Opened:
 def _again(path: Path, declared: Graph, what: str, options: Options) -> Opened:
     """Translate a model of which some dimensions are now what they alone can be."""
     made = translate_open(path, declared, options)
-    told = Remark(kind="done", step=remedy.STEP, text=f"{what}: the model takes no other size")
+    told = Remark(kind="done", step=SIZES, text=f"{what}: the model takes no other size")
     return replace(
         made, declared=made.declared or declared, translation=made.translation.telling([told])
     )
@@ -175,11 +177,11 @@ def _reason(reasons: Sequence[tuple[Exception, Sizes]]) -> Exception:
 
 def _compared(declared: Graph, symbols: Symbols, tried: Joined, options: Options) -> Opened:
     """Say what stays open, and make inputs to compare on if any are wanted."""
-    texts = [
-        f"{', '.join(symbols)} stay open: shown as −1 in the shape signature",
-        *(f"{tied} are one size: the model takes no others" for tied in _tied(declared, symbols)),
-    ]
-    told = [Remark(kind="done", step=remedy.STEP, text=text) for text in texts]
+    text = f"{', '.join(symbols)} stay open: shown as −1 in the shape signature"
+    told = [Remark(kind="done", step=remedy.STEP, text=text)]
+    for tied in _tied(declared, symbols):
+        text = f"{tied} are one size: the model takes no others"
+        told.append(Remark(kind="done", step=SIZES, text=text))
     wanted = options.compares or options.inputs is not None
     return Opened(
         translation=tried.translation.telling(told),
@@ -290,7 +292,7 @@ def _with_related_sizes(oracle: Oracle, declared: Graph, made: Opened) -> Opened
                 sets.append(within(resized(arrays, shapes), graph))
         if len(sets) == len(made.sets) and all(map(runs, sets)):
             text = f"compared where {symbol} is {named}: the model does not run at all sizes"
-            told = Remark(kind="done", step=remedy.STEP, text=text)
+            told = Remark(kind="done", step=SIZES, text=text)
             return replace(made, sets=sets, translation=made.translation.telling([told]))
     return made
 

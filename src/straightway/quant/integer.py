@@ -447,7 +447,7 @@ def why_float(node: Node) -> str:
     if found or row is None:
         return found
     if not sources or any(s is None for s in sources):
-        return f"the model does not round {_unrounded(data)} to integers"
+        return f"{UNROUNDED} {_unrounded(data)} to integers"
     if len(dtypes) > 1:
         return f"TFLite's {node.op.name} doesn't take these types"
     if reasons.compares_unevenly(node):
@@ -460,7 +460,7 @@ def why_float(node: Node) -> str:
         return "a constant has no scale, and none would hold its elements exactly"
     schemes = [demand(v) for v in node.outputs if v.dtype == FLOAT32]
     if None in schemes:
-        return "its result is used as floats, or rounded in several ways"
+        return f"{USED}, or rounded in several ways"
     if any(s is not None and s.dtype != dtype for s in schemes) or len(set(schemes)) > 1:
         return "its results have another type than its operands"
     if picks(node):
@@ -469,12 +469,9 @@ def why_float(node: Node) -> str:
 
 
 # what only says that floats are beside an op
-EMPTY = (
-    "the model does not round",
-    "its result is used as floats",
-    "its weights have no scale",
-    reasons.KEPT,
-)
+UNROUNDED = "the model does not round"
+USED = "its result is used as floats"
+EMPTY = (UNROUNDED, USED, weights.NO_SCALE, reasons.KEPT)
 
 
 def _unrounded(data: list[Value]) -> str:

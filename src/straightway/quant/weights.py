@@ -11,6 +11,8 @@ from straightway.ir import Graph, Node, Quant, Value, edit
 from straightway.ir.scheme import aligned
 from straightway.quant.scheme import INT8, INT16, Scheme, whole_numbers
 
+NO_SCALE = "its weights have no scale"
+
 # with as much room for the sum of products beside it: int32; beside int16, the 40 bits of Ethos-U
 # (ethos-u-vela: constraint_bias_40bit), fewer than the 48 of LiteRT (kernels/internal/common.cc:62) and TFLM
 BIAS_LIMIT = 2**31
@@ -60,7 +62,7 @@ def fault(node: Node) -> str:
         return "its bias is no constant"
     quant = weights.quant
     if quant is None:
-        return "its weights have no scale"
+        return NO_SCALE
     if quant.axis not in (None, output_axis(node)):
         return f"its weights have scales along dimension {quant.axis}, not along the results"
     if not np.all(np.isfinite(quant.scale)) or np.any(np.asarray(quant.scale) <= 0):
